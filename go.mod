@@ -1,0 +1,3 @@
+module github.com/klinkio/klink
+
+go 1.26.0
