@@ -52,6 +52,11 @@ type Incarnation struct {
 	Num uint64
 }
 
+// SessionID is the public name of a session: incarnation of the FE and handle.
+func SessionID(inc Incarnation, h Handle) string {
+	return fmt.Sprintf("%s.%d.%x", inc.FE, inc.Num, uint64(h))
+}
+
 // Version orders the states of one user: it grows by at least one with every login, logout and
 // change of tags, and stays below 2^53. Compare versions, never clocks of two machines.
 type Version uint64

@@ -79,8 +79,8 @@ type Outcome struct {
 	At      time.Time `json:"at"`
 }
 
-// MaxOutcomes bounds the outcomes that one report carries; counts are always complete. Drops and queued ones
-// are kept before sent ones.
+// MaxOutcomes bounds the outcomes that one report carries; counts are always complete. Drops are kept before
+// queued ones.
 const MaxOutcomes = 64
 
 // Report says what one push reached. Enqueue, deliver and acknowledge are three facts: Enqueued counts
@@ -92,7 +92,8 @@ type Report struct {
 	Dropped  [NumDrops]uint32 // the others, by reason
 	FEs      int              // front ends that were asked
 	Offline  int              // users and devices named by the target that have no session
-	Outcomes []Outcome        // at most MaxOutcomes, see there
+	Outcomes []Outcome        // of sessions that did not take it at once: at most MaxOutcomes, see there
+	SentTo   []Handle         // some of the sessions that took it at once, at most MaxOutcomes a loop
 }
 
 // DroppedTotal sums the drops over all reasons.
@@ -117,19 +118,20 @@ func (r *Report) Merge(o *Report) {
 	for _, oc := range o.Outcomes {
 		r.AddOutcome(oc)
 	}
+	r.SentTo = append(r.SentTo, o.SentTo...)
 }
 
-// AddOutcome keeps o if there is room; anything but "sent" takes the place of a "sent" one when full.
+// AddOutcome keeps o if there is room; when full, a drop takes the place of a queued one.
 func (r *Report) AddOutcome(o Outcome) {
 	if len(r.Outcomes) < MaxOutcomes {
 		r.Outcomes = append(r.Outcomes, o)
 		return
 	}
-	if o.Result == OutcomeSent {
+	if o.Result == OutcomeQueued {
 		return
 	}
 	for i := range r.Outcomes {
-		if r.Outcomes[i].Result == OutcomeSent {
+		if r.Outcomes[i].Result == OutcomeQueued {
 			r.Outcomes[i] = o
 			return
 		}
