@@ -44,7 +44,8 @@ type interner struct {
 	count   uint32              // tags in the table
 
 	chunks []tagChunkInfo
-	lowest int // no chunk below has a free tag
+	lowest int       // no chunk below has a free tag
+	spare  *tagChunk // an empty chunk for the next need, or nil
 }
 
 const minBuckets = 16
@@ -179,7 +180,10 @@ func (in *interner) take() ID {
 	}
 	ci := &in.chunks[in.lowest]
 	if ci.chunk == nil {
-		ci.chunk = new(tagChunk)
+		if in.spare == nil {
+			in.spare = new(tagChunk)
+		}
+		ci.chunk, in.spare = in.spare, nil
 		base := uint32(in.lowest) << chunkBits
 		for i := uint32(chunkLen); i > 0; i-- {
 			if base+i-1 != 0 { // ID 0 is no tag
@@ -201,6 +205,7 @@ func (in *interner) give(id ID) {
 	ci.live--
 	in.lowest = min(in.lowest, c)
 	if ci.live == 0 && c > 0 {
+		in.spare = ci.chunk
 		*ci = tagChunkInfo{}
 	}
 }
@@ -262,6 +267,9 @@ func appendKey(dst []byte, a *arena, t *tag) []byte {
 
 func (in *interner) bytes() int {
 	n := len(in.buckets)*chunkLen*4 + cap(in.buckets)*8 + cap(in.chunks)*16
+	if in.spare != nil {
+		n += chunkLen * 20
+	}
 	for i := range in.chunks {
 		if in.chunks[i].chunk != nil {
 			n += chunkLen * 20

@@ -17,6 +17,7 @@ type Local struct {
 	words       arena
 	tags        interner
 	conns       []connChunkInfo
+	spare       *[chunkLen]conn // an empty chunk for the next need, or nil
 	walks       walks
 	used        int // tags with a member
 	memberships int
@@ -197,6 +198,9 @@ func (l *Local) Refused() uint64 { return l.refused }
 // Bytes is what the index holds of the heap.
 func (l *Local) Bytes() int {
 	n := l.words.bytes() + l.tags.bytes() + cap(l.conns)*16 + l.walks.bytes()
+	if l.spare != nil {
+		n += chunkLen * 8
+	}
 	for i := range l.conns {
 		if l.conns[i].chunk != nil {
 			n += chunkLen * 8

@@ -122,7 +122,10 @@ func (l *Local) addReverse(c uint32, id ID, pos uint32) (back uint32) {
 		l.conns = append(l.conns, connChunkInfo{})
 	}
 	if l.conns[k].chunk == nil {
-		l.conns[k].chunk = new([chunkLen]conn)
+		if l.spare == nil {
+			l.spare = new([chunkLen]conn)
+		}
+		l.conns[k].chunk, l.spare = l.spare, nil
 	}
 	cn := l.get(c)
 	back = cn.n()
@@ -153,11 +156,11 @@ func (l *Local) dropReverse(c uint32, cn *conn, i uint32) {
 	}
 }
 
-// forget counts a connection without tags out.
+// forget counts a connection out whose last tag is gone and whose head is zero again.
 func (l *Local) forget(c uint32) {
 	ci := &l.conns[c>>chunkBits]
 	if ci.live--; ci.live == 0 && c>>chunkBits > 0 {
-		ci.chunk = nil
+		ci.chunk, l.spare = nil, ci.chunk
 	}
 }
 
