@@ -1,3 +1,5 @@
 module github.com/klinkio/klink
 
 go 1.26.0
+
+require google.golang.org/protobuf v1.36.12 // indirect

@@ -1,0 +1,2 @@
+// Package frame reads and writes klink/1 frames.
+package frame
