@@ -7,7 +7,7 @@ type counters struct {
 	replaced, closesDropped                       atomic.Uint64
 	reaped, forgottenOld, forgottenFull           atomic.Uint64
 	tagLimit, revocationLimit, writes, writeFails atomic.Uint64
-	snapshots, snapshotFails                      atomic.Uint64
+	snapshots, snapshotFails, torn                atomic.Uint64
 }
 
 // Counters says how often the embedded store refused, dropped or forgot something since it was opened, and why.
@@ -27,6 +27,7 @@ type Counters struct {
 	WriteFails      uint64 // changes refused because they could not be written
 	Snapshots       uint64 // written
 	SnapshotFails   uint64
+	TornBytes       uint64 // of an unfinished write, cut off when the store was opened
 }
 
 // Counters reads all counters.
@@ -39,5 +40,6 @@ func (e *Embedded) Counters() Counters {
 		TagLimit: c.tagLimit.Load(), RevocationLimit: c.revocationLimit.Load(),
 		Writes: c.writes.Load(), WriteFails: c.writeFails.Load(),
 		Snapshots: c.snapshots.Load(), SnapshotFails: c.snapshotFails.Load(),
+		TornBytes: c.torn.Load(),
 	}
 }

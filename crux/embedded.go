@@ -2,6 +2,7 @@ package crux
 
 import (
 	"context"
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"sync/atomic"
@@ -41,11 +42,12 @@ type Embedded struct {
 	closed  atomic.Bool
 	sweepAt atomic.Uint32
 	stats   counters
+	durable durable
 }
 
 var _ Store = (*Embedded)(nil)
 
-// NewEmbedded opens the store.
+// NewEmbedded opens the store. A damaged file is a [CorruptError]; an unfinished last write is cut off and counted.
 func NewEmbedded(cfg EmbeddedConfig) (*Embedded, error) {
 	e := &Embedded{keepFor: cfg.KeepLastSeen, start: time.Now(), seed: maphash.MakeSeed()}
 	if e.keepFor == 0 {
@@ -64,6 +66,11 @@ func NewEmbedded(cfg EmbeddedConfig) (*Embedded, error) {
 		s.seed, s.live, s.stats = e.seed, &e.lives, &e.stats
 		s.keep = (keep + shardCount - 1) / shardCount
 	}
+	if cfg.Path != "" {
+		if err := e.durable.open(e, cfg.Path); err != nil {
+			return nil, fmt.Errorf("open user state in %s: %w", cfg.Path, err)
+		}
+	}
 	return e, nil
 }
 
@@ -81,18 +88,20 @@ func (e *Embedded) now() instant {
 // shardOf is the shard of a key, and the key's hash.
 func (e *Embedded) shardOf(key []byte) (*shard, uint64) {
 	h := maphash.Bytes(e.seed, key)
-	return &e.shards[h>>(64-shardBits)], h
+	return &e.shards[shardIndex(h)], h
 }
+
+func shardIndex(h uint64) int { return int(h >> (64 - shardBits)) }
 
 // NonBlocking is true: sessions are looked up and changed in memory.
 func (e *Embedded) NonBlocking() bool { return true }
 
-// Close ends the store. Calls that are under way may still succeed.
+// Close ends the store and waits until its files are closed. Calls that are under way may still succeed.
 func (e *Embedded) Close() error {
 	if e.closed.Swap(true) {
 		return ErrClosed
 	}
-	return nil
+	return e.durable.close()
 }
 
 // RegisterFE implements [Store]. Endpoints are not kept: FE and readers are one process.
@@ -112,6 +121,7 @@ func (e *Embedded) RegisterFE(_ context.Context, fe FE) (klink.Incarnation, erro
 	if err != nil {
 		return klink.Incarnation{}, err
 	}
+	e.durable.keepMark(e, now)
 	return l.inc, nil
 }
 
@@ -126,6 +136,7 @@ func (e *Embedded) RenewFE(_ context.Context, inc klink.Incarnation) (Renewal, e
 		e.stats.fenced.Add(1)
 		return Renewal{}, ErrFenced
 	}
+	e.durable.keepMark(e, now)
 	e.sweep(now)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,8 +178,8 @@ func (e *Embedded) Lookup(_ context.Context, app string, users []string) ([]User
 		s, h := e.shardOf(key)
 		s.mu.Lock()
 		if s.load(h, key, now) {
-			s.save()
 			s.fill(&out[i])
+			s.done()
 		}
 		s.mu.Unlock()
 	}
@@ -235,8 +246,15 @@ func (e *Embedded) Stats(context.Context) (Stats, error) {
 
 // apps numbers the apps that have users here.
 type apps struct {
-	mu  sync.RWMutex
-	ids map[string]uint32
+	mu    sync.RWMutex
+	ids   map[string]uint32
+	names []string
+}
+
+func (a *apps) name(id uint32) string {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.names[id]
 }
 
 func (a *apps) find(app string) (id uint32, ok bool) {
@@ -265,8 +283,9 @@ func (a *apps) intern(app string) (uint32, error) {
 	if a.ids == nil {
 		a.ids = make(map[string]uint32)
 	}
-	id := uint32(len(a.ids))
+	id := uint32(len(a.names))
 	a.ids[app] = id
+	a.names = append(a.names, app)
 	return id, nil
 }
 

@@ -40,14 +40,10 @@ func (e *Embedded) Register(_ context.Context, regs []Registration) ([]Registere
 		s.mu.Lock()
 		s.load(h, key, now)
 		verdict := s.login(r, l, now, &out[i])
-		s.save()
+		s.done()
 		s.mu.Unlock()
 		if verdict != Admitted {
 			e.refuse(&out[i], verdict)
-			continue
-		}
-		for _, old := range out[i].Replaced {
-			e.toClose(old)
 		}
 	}
 	return out, nil
@@ -67,18 +63,15 @@ func (e *Embedded) refuse(out *Registered, v Verdict) {
 	}
 }
 
-// toClose notes a session that its FE has to close.
-func (e *Embedded) toClose(at Location) {
-	l := e.lives.find(at.Incarnation)
-	if l == nil {
-		return // dead since: nothing to close
-	}
-	e.stats.replaced.Add(1)
+// mustClose notes that l has to close a session, until it confirms that by Unregister. Both happen under the lock of the
+// session's shard, so that a session which leaves by itself at the same time is not noted after its last word.
+func (s *shard) mustClose(l *life, h klink.Handle, reason klink.Disconnect) {
+	s.stats.replaced.Add(1)
 	l.mu.Lock()
-	ok := l.closes.add(at.Handle, at.Reason)
+	ok := l.closes.add(h, reason)
 	l.mu.Unlock()
 	if !ok {
-		e.stats.closesDropped.Add(1)
+		s.stats.closesDropped.Add(1)
 	}
 }
 
@@ -241,6 +234,7 @@ func (s *shard) replace(i int, out *Registered) {
 		Incarnation: l.inc, Handle: c.handle, Device: string(c.device), Version: c.version,
 		Reason: klink.DisconnectReplaced,
 	})
+	s.mustClose(l, c.handle, klink.DisconnectReplaced)
 	s.drop(i, l)
 }
 
@@ -255,21 +249,21 @@ func (e *Embedded) Unregister(_ context.Context, unregs []Unregistration) ([]Unr
 	for i := range unregs {
 		u := &unregs[i]
 		l := e.lives.find(u.Incarnation)
-		if l != nil {
-			l.mu.Lock()
-			l.closes.confirm(u.Handle)
-			l.mu.Unlock()
-		}
 		id, known := e.apps.find(u.App)
 		if !known || len(u.User) > klink.MaxUserLen {
-			continue
+			continue // no such session was ever in
 		}
 		key := appendKey(buf[:0], id, u.User)
 		s, h := e.shardOf(key)
 		s.mu.Lock()
 		if s.load(h, key, now) {
 			s.logout(u, l, now, &out[i])
-			s.save()
+			s.done()
+		}
+		if l != nil {
+			l.mu.Lock()
+			l.closes.confirm(u.Handle)
+			l.mu.Unlock()
 		}
 		s.mu.Unlock()
 	}

@@ -2,6 +2,7 @@ package crux
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/klinkio/klink"
@@ -38,7 +39,9 @@ func (r *revocations) set(key string, before int64) {
 	if r.before == nil {
 		r.before = make(map[string]int64)
 	}
-	r.before[key] = max(r.before[key], before)
+	if old, ok := r.before[key]; !ok || before > old {
+		r.before[key] = before
+	}
 }
 
 // unixNano is t in ns, at the ends of what 64 bits can hold if it is beyond.
@@ -66,15 +69,28 @@ func (e *Embedded) Revoke(_ context.Context, app, user, device string, before ti
 		return err
 	}
 	key := appendKey(nil, id, user)
-	s, _ := e.shardOf(key)
-	full := string(key) + device
+	s, h := e.shardOf(key)
+	full, ns := string(key)+device, unixNano(before)
+	gate := &e.durable.gates[shardIndex(h)]
+	gate.Lock()
+	defer gate.Unlock()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, ok := s.revoked.before[full]; !ok && len(s.revoked.before) >= maxRevocations {
+	old, known := s.revoked.before[full]
+	room := known || len(s.revoked.before) < maxRevocations
+	s.mu.Unlock()
+	switch {
+	case known && old >= ns:
+		return nil
+	case !room:
 		e.stats.revocationLimit.Add(1)
 		return klink.Errorf(klink.CodeLimit, "revoke: %d revocations are stored in this part of the store already", maxRevocations)
 	}
-	s.revoked.set(full, unixNano(before))
+	if err := e.durable.write(e, &entry{kind: entryRevoke, app: app, user: user, device: device, before: ns}); err != nil {
+		return fmt.Errorf("revoke: %w", err)
+	}
+	s.mu.Lock()
+	s.revoked.set(full, ns)
+	s.mu.Unlock()
 	return nil
 }
 

@@ -29,19 +29,20 @@ type shard struct {
 
 	// The record in work. Its slices are parts of the slab or of the buffers below, so it ends with the lock.
 	rec    record
-	at     int // place in the table, -1: not stored yet
+	at     int // place in the table, -1: not stored
 	dirty  bool
-	online bool // as stored
-	tagged bool // as stored
+	was    kind // as stored
 	enc    []byte
 	key    []byte
 	device []byte
 
-	floor   klink.Version // no version of a forgotten user was higher
+	floor   klink.Version // every new version is higher: of forgotten users, and of the time before a restart
 	users   int           // records with sessions, alive or not
-	tags    int           // records with tags
-	keep    int           // bound of records with neither
+	tagged  int           // records with tags
+	idle    int           // records with neither
+	keep    int           // bound of idle
 	cursor  int           // where the sweep goes on
+	hand    int           // where the next search for a user to forget begins
 	revoked revocations
 
 	stats *counters
@@ -50,6 +51,7 @@ type shard struct {
 
 func (s *shard) hash(key []byte) uint64 { return maphash.Bytes(s.seed, key) }
 
+// hashOf implements [hasher].
 func (s *shard) hashOf(r ref) uint64 {
 	p := s.slab.bytes(r)
 	return s.hash(p[:keyLen(p)])
@@ -74,13 +76,22 @@ func (s *shard) find(h uint64, key []byte) int {
 	return -1
 }
 
+// kind is what a record has.
+type kind struct{ stored, online, tagged bool }
+
+func (k kind) idle() bool { return k.stored && !k.online && !k.tagged }
+
+func (r *record) kind() kind {
+	return kind{stored: true, online: len(r.sessions) > 0, tagged: len(r.tags) > 0}
+}
+
 // load makes the user's record the one in work, without its dead sessions, and reports whether it is known.
 func (s *shard) load(h uint64, key []byte, now instant) bool {
 	i := s.find(h, key)
 	if i < 0 {
 		s.key = append(s.key[:0], key...)
 		s.rec = record{key: s.key, sessions: s.rec.sessions[:0]}
-		s.at, s.dirty, s.online, s.tagged = -1, false, false, false
+		s.at, s.dirty, s.was = -1, false, kind{}
 		return false
 	}
 	s.loadAt(i, now)
@@ -90,7 +101,7 @@ func (s *shard) load(h uint64, key []byte, now instant) bool {
 func (s *shard) loadAt(i int, now instant) {
 	s.at, s.dirty = i, false
 	s.rec.read(s.slab.bytes(s.table.refs[i]))
-	s.online, s.tagged = len(s.rec.sessions) > 0, len(s.rec.tags) > 0
+	s.was = s.rec.kind()
 	s.settle(now)
 }
 
@@ -134,25 +145,22 @@ func nextVersion(stored, floor klink.Version, ms int64) klink.Version {
 
 // bump gives the record the version of a change at now.
 func (s *shard) bump(floor klink.Version, now instant) {
-	if s.at < 0 {
-		floor = max(floor, s.floor+1)
-	}
-	s.rec.version = nextVersion(s.rec.version, floor, now.ms())
+	s.rec.version = nextVersion(s.rec.version, max(floor, s.floor+1), now.ms())
 	s.dirty = true
 }
 
-// save stores the record in work if it was changed.
+// save stores the record in work if it was changed. The record must not be used after that.
 func (s *shard) save() {
 	if !s.dirty {
 		return
 	}
-	s.dirty = false
-	online, tagged := len(s.rec.sessions) > 0, len(s.rec.tags) > 0
-	if !online && !tagged && (s.rec.lastMs == 0 || s.keep == 0) {
+	is := s.rec.kind()
+	if is.idle() && (s.rec.lastMs == 0 || s.keep == 0) {
 		s.forget()
 		return
 	}
-	s.count(online, tagged)
+	s.dirty = false
+	s.count(is)
 	s.enc = s.rec.append(s.enc[:0])
 	if s.at >= 0 && s.slab.fits(s.table.refs[s.at], len(s.enc)) {
 		copy(s.slab.bytes(s.table.refs[s.at]), s.enc)
@@ -166,29 +174,37 @@ func (s *shard) save() {
 		return
 	}
 	if s.table.crowded() {
-		s.table.resize(s.table.grown(), s.hashOf)
+		s.table.resize(s.table.grown(), s)
 	}
 	s.at = s.table.insert(s.hashOf(r), r)
-	s.evict()
+}
+
+// done saves the record in work and keeps the bound of idle users.
+func (s *shard) done() {
+	s.save()
+	s.trim(2)
 }
 
 // forget removes the record in work. Its version stays below those of whoever comes by that name later.
 func (s *shard) forget() {
-	s.count(false, false)
+	s.dirty = false
+	s.count(kind{})
 	s.floor = max(s.floor, s.rec.version)
 	if s.at < 0 {
 		return
 	}
 	r := s.table.refs[s.at]
-	s.table.remove(s.at, s.hashOf)
+	s.table.remove(s.at, s)
 	s.slab.free(r)
 	s.at = -1
 }
 
-func (s *shard) count(online, tagged bool) {
-	s.users += btoi(online) - btoi(s.online)
-	s.tags += btoi(tagged) - btoi(s.tagged)
-	s.online, s.tagged = online, tagged
+// count moves the record in work from what it was to what it is.
+func (s *shard) count(is kind) {
+	s.users += btoi(is.online) - btoi(s.was.online)
+	s.tagged += btoi(is.tagged) - btoi(s.was.tagged)
+	s.idle += btoi(is.idle()) - btoi(s.was.idle())
+	s.was = is
 }
 
 func btoi(b bool) int {

@@ -3,7 +3,9 @@ package crux
 const (
 	sweepPlaces  = 512  // places of the table visited under one lock
 	sweepRenewal = 8192 // visited by one RenewFE
-	evictSample  = 16   // offline users of which the oldest is forgotten
+	evictSample  = 16   // idle users of which the oldest is forgotten
+	evictPlaces  = 512  // visited in search of them
+	evictSweep   = 256  // users forgotten at the end of a sweep through a shard
 )
 
 // sweep visits the next few users: it removes sessions of dead incarnations and forgets who was not seen for long.
@@ -39,6 +41,7 @@ func (s *shard) sweep(now instant, n int, keepMs int64) (done bool) {
 	for ; n > 0; n-- {
 		if s.cursor >= len(s.table.refs) {
 			s.cursor = 0
+			s.trim(evictSweep)
 			s.shrink()
 			return true
 		}
@@ -47,7 +50,7 @@ func (s *shard) sweep(now instant, n int, keepMs int64) (done bool) {
 			continue
 		}
 		s.loadAt(s.cursor, now)
-		if s.idle() && s.rec.lastMs+keepMs < now.ms() {
+		if s.rec.kind().idle() && s.rec.lastMs+keepMs < now.ms() {
 			s.stats.forgottenOld.Add(1)
 			s.forget() // another record may have moved here: the cursor stays
 			continue
@@ -58,38 +61,41 @@ func (s *shard) sweep(now instant, n int, keepMs int64) (done bool) {
 	return false
 }
 
-// idle reports whether nothing but the time of the last session is known of the user.
-func (s *shard) idle() bool { return len(s.rec.sessions) == 0 && len(s.rec.tags) == 0 }
-
 func (s *shard) shrink() {
 	if n := len(s.table.refs); n > tableMin && s.table.n < n/4 {
-		s.table.resize(max(tableMin, s.table.n*3/2&^15), s.hashOf)
+		s.table.resize(max(tableMin, (s.table.n*3/2)&^15), s)
 	}
 }
 
-// evict forgets one idle user if there are too many: of a few that lie next to each other, which is to say of a few
-// random ones, the one that was seen the longest ago.
-func (s *shard) evict() {
-	if s.known()-s.users-s.tags <= s.keep {
-		return
+// trim forgets idle users, at most n, while there are more than the bound: of a few that lie next to each other in the
+// table, which is to say of a few random ones, the one that was seen the longest ago. No record may be in work.
+func (s *shard) trim(n int) {
+	for ; n > 0 && s.idle > s.keep; n-- {
+		at, oldest, seen := -1, int64(0), 0
+		for range min(evictPlaces, len(s.table.refs)) {
+			if s.hand++; s.hand >= len(s.table.refs) {
+				s.hand = 0
+			}
+			if s.table.refs[s.hand] == 0 {
+				continue
+			}
+			s.rec.read(s.slab.bytes(s.table.refs[s.hand]))
+			if !s.rec.kind().idle() {
+				continue
+			}
+			if at < 0 || s.rec.lastMs < oldest {
+				at, oldest = s.hand, s.rec.lastMs
+			}
+			if seen++; seen == evictSample {
+				break
+			}
+		}
+		if at < 0 {
+			return // few of many users are idle; the next call searches on
+		}
+		s.rec.read(s.slab.bytes(s.table.refs[at]))
+		s.at, s.was = at, s.rec.kind()
+		s.stats.forgottenFull.Add(1)
+		s.forget()
 	}
-	var oldest record
-	at, seen := -1, 0
-	for i := range s.table.refs {
-		i = (s.cursor + i) % len(s.table.refs)
-		if s.table.refs[i] == 0 {
-			continue
-		}
-		s.rec.read(s.slab.bytes(s.table.refs[i]))
-		if !s.idle() {
-			continue
-		}
-		if at < 0 || s.rec.lastMs < oldest.lastMs {
-			at, oldest.lastMs = i, s.rec.lastMs
-		}
-		if seen++; seen == evictSample {
-			break
-		}
-	}
-	_ = at
 }

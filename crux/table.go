@@ -11,6 +11,9 @@ type table struct {
 	n     int
 }
 
+// hasher computes the hash of a stored record's key.
+type hasher interface{ hashOf(ref) uint64 }
+
 const tableMin = 16
 
 // home is the first place to look for hash h. The top bits of the hash chose the shard, so they are shifted out.
@@ -40,13 +43,13 @@ func (t *table) insert(h uint64, r ref) int {
 	return i
 }
 
-// resize moves all records to a table of size places; hash computes a record's hash.
-func (t *table) resize(size int, hash func(ref) uint64) {
+// resize moves all records to a table of size places.
+func (t *table) resize(size int, hs hasher) {
 	old := t.refs
 	t.refs, t.bytes, t.n = make([]ref, size), make([]uint8, size), 0
 	for _, r := range old {
 		if r != 0 {
-			t.insert(hash(r), r)
+			t.insert(hs.hashOf(r), r)
 		}
 	}
 }
@@ -61,10 +64,10 @@ func (t *table) grown() int {
 }
 
 // remove empties place i and closes the hole, so that no search ends early.
-func (t *table) remove(i int, hash func(ref) uint64) {
+func (t *table) remove(i int, hs hasher) {
 	t.n--
 	for j := t.next(i); t.refs[j] != 0; j = t.next(j) {
-		home := t.home(hash(t.refs[j]))
+		home := t.home(hs.hashOf(t.refs[j]))
 		// The record at j may fill the hole at i unless its home lies between them (cyclically in (i, j]).
 		if i <= j && (i < home && home <= j) || i > j && (i < home || home <= j) {
 			continue

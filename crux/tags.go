@@ -2,10 +2,14 @@ package crux
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/klinkio/klink"
 )
+
+// maxTagged bounds the users with tags of one shard: they are never forgotten.
+const maxTagged = (1 << 20) / shardCount
 
 // ChangeTags implements [Store].
 func (e *Embedded) ChangeTags(_ context.Context, app, user string, add, remove []string) (UserTags, error) {
@@ -28,22 +32,49 @@ func (e *Embedded) ChangeTags(_ context.Context, app, user string, add, remove [
 	}
 	key := appendKey(nil, id, user)
 	s, h := e.shardOf(key)
-	now := e.now()
+	gate := &e.durable.gates[shardIndex(h)]
+	gate.Lock()
+	defer gate.Unlock()
+	ut, err := s.planTags(h, key, e.now(), add, remove)
+	if err != nil {
+		e.stats.tagLimit.Add(1)
+		return UserTags{}, err
+	}
+	if len(ut.Added)+len(ut.Removed) == 0 {
+		return ut, nil
+	}
+	packed := packTags(ut.Tags)
+	if err := e.durable.write(e, &entry{kind: entryTags, app: app, user: user, version: ut.Version, tags: packed}); err != nil {
+		return UserTags{}, fmt.Errorf("change tags: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.load(h, key, e.now())
+	s.rec.tags = packed
+	s.bump(ut.Version, e.now())
+	ut.Version, ut.Sessions = s.rec.version, s.copySessions()
+	s.done()
+	return ut, nil
+}
+
+// planTags says how the tags would be after the change. If that is no change, it is the whole answer.
+func (s *shard) planTags(h uint64, key []byte, now instant, add, remove []string) (UserTags, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load(h, key, now)
-	defer s.save()
+	defer s.done()
 	old := unpackTags(s.rec.tags)
 	ut := diffTags(old, add, remove)
-	if len(ut.Tags) > MaxUserTags {
-		e.stats.tagLimit.Add(1)
-		return UserTags{}, klink.Errorf(klink.CodeLimit, "change tags: %d tags on one user, limit %d", len(ut.Tags), MaxUserTags)
-	}
-	if len(ut.Added)+len(ut.Removed) > 0 {
-		s.rec.tags = packTags(ut.Tags)
-		s.bump(0, now)
+	switch {
+	case len(ut.Tags) > MaxUserTags:
+		return ut, klink.Errorf(klink.CodeLimit, "change tags: %d tags on one user, limit %d", len(ut.Tags), MaxUserTags)
+	case len(old) == 0 && len(ut.Tags) > 0 && s.tagged >= maxTagged:
+		return ut, klink.Errorf(klink.CodeLimit, "change tags: %d users with tags are stored in this part of the store already", maxTagged)
 	}
 	ut.Version, ut.Sessions = s.rec.version, s.copySessions()
+	if len(ut.Added)+len(ut.Removed) > 0 {
+		ut.Version = nextVersion(s.rec.version, s.floor+1, now.ms())
+	}
 	return ut, nil
 }
 
@@ -80,21 +111,36 @@ func (e *Embedded) DeleteUser(_ context.Context, app, user string) (User, error)
 	}
 	key := appendKey(nil, id, user)
 	s, h := e.shardOf(key)
+	gate := &e.durable.gates[shardIndex(h)]
+	gate.Lock()
+	defer gate.Unlock()
+	s.mu.Lock()
+	found := s.load(h, key, e.now())
+	tagged, version := len(s.rec.tags) > 0, s.rec.version+1
+	s.done()
+	s.mu.Unlock()
+	if !found {
+		return u, nil
+	}
+	if tagged {
+		if err := e.durable.write(e, &entry{kind: entryTags, app: app, user: user, version: version}); err != nil {
+			return User{}, fmt.Errorf("delete user: %w", err)
+		}
+	}
 	now := e.now()
 	s.mu.Lock()
-	if s.load(h, key, now) {
-		s.bump(0, now)
-		s.fill(&u)
-		for i := len(s.rec.sessions) - 1; i >= 0; i-- {
-			s.drop(i, s.live.at(s.rec.sessions[i].life))
-		}
-		s.forget()
-		s.dirty = false
+	defer s.mu.Unlock()
+	if !s.load(h, key, now) {
+		return u, nil // forgotten meanwhile
 	}
-	s.mu.Unlock()
-	for i := range u.Sessions {
-		c := &u.Sessions[i]
-		e.toClose(Location{Incarnation: c.Incarnation, Handle: c.Handle, Reason: klink.DisconnectDeleted})
+	s.bump(version, now)
+	s.fill(&u)
+	for i := len(s.rec.sessions) - 1; i >= 0; i-- {
+		c := &s.rec.sessions[i]
+		l := s.live.at(c.life)
+		s.mustClose(l, c.handle, klink.DisconnectDeleted)
+		s.drop(i, l)
 	}
+	s.forget()
 	return u, nil
 }
