@@ -120,38 +120,44 @@ func (n *node) cover(negated bool) (set uint32, ok bool) {
 	return set, ok
 }
 
-// String is the canonical form: it parses to an equal expression, with single spaces, no needless parentheses and quotes
-// only where they are needed.
+// String is the canonical form, which parses to an equal expression: no needless parentheses or quotes, spaces around
+// && and || unless these would carry it over [MaxExprLen].
 func (e *Expr) String() string {
 	var b strings.Builder
-	e.write(&b, &e.root)
+	e.write(&b, &e.root, " ")
+	if b.Len() > MaxExprLen {
+		b.Reset()
+		e.write(&b, &e.root, "") // never longer than what was parsed
+	}
 	return b.String()
 }
 
-func (e *Expr) write(b *strings.Builder, n *node) {
+func (e *Expr) write(b *strings.Builder, n *node, space string) {
 	switch n.op {
 	case opTag:
 		writeTag(b, e.tags[n.tag])
 	case opNot:
 		b.WriteByte('!')
-		e.writeKid(b, n, &n.kids[0])
+		e.writeKid(b, n, &n.kids[0], space)
 	default:
 		for i := range n.kids {
 			if i > 0 {
-				b.WriteString([...]string{opAnd: " && ", opOr: " || "}[n.op])
+				b.WriteString(space)
+				b.WriteString([...]string{opAnd: "&&", opOr: "||"}[n.op])
+				b.WriteString(space)
 			}
-			e.writeKid(b, n, &n.kids[i])
+			e.writeKid(b, n, &n.kids[i], space)
 		}
 	}
 }
 
 // writeKid puts parentheses around what binds less than its parent.
-func (e *Expr) writeKid(b *strings.Builder, parent, kid *node) {
+func (e *Expr) writeKid(b *strings.Builder, parent, kid *node, space string) {
 	if kid.op > parent.op {
 		b.WriteByte('(')
 		defer b.WriteByte(')')
 	}
-	e.write(b, kid)
+	e.write(b, kid, space)
 }
 
 func writeTag(b *strings.Builder, tag string) {

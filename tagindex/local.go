@@ -7,8 +7,9 @@ import (
 
 // Limits of a [Local]. What exceeds them is refused and counted, see [Local.Refused].
 const (
-	MaxKeyLen = 255       // bytes of a key
-	MaxConn   = 1<<24 - 1 // the largest connection number
+	MaxKeyLen   = 255       // bytes of a key
+	MaxConn     = 1<<24 - 1 // the largest connection number
+	MaxConnTags = 1<<16 - 1 // tags of one connection
 )
 
 // Local is tier 2: which connection of one loop carries which tag. Keys are opaque, the caller puts the app in
@@ -36,7 +37,7 @@ func NewLocal() *Local {
 // Join adds connection c to the tag. joined is false if it was there already; first is true if it is the tag's only
 // member. The key is not kept. If a limit refuses it, id is 0.
 func (l *Local) Join(c uint32, key string) (id ID, joined, first bool) {
-	if c > MaxConn || key == "" || len(key) > MaxKeyLen || l.words.live >= l.maxPages {
+	if c > MaxConn || key == "" || len(key) > MaxKeyLen || l.Count(c) == MaxConnTags || l.words.live >= l.maxPages {
 		l.refused++
 		return 0, false, false
 	}

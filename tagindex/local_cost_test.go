@@ -123,27 +123,31 @@ func TestLocalDoesNotAllocate(t *testing.T) {
 func TestLocalRefuses(t *testing.T) {
 	l := NewLocal()
 	long := string(make([]byte, MaxKeyLen))
-	if id, joined, _ := l.Join(MaxConn, long); id == 0 || !joined {
-		t.Fatal("the largest connection and key are refused")
-	}
-	if !l.Has(MaxConn, 0) && l.Count(MaxConn) != 1 {
-		t.Fatal("the largest connection has no tag")
+	id, joined, _ := l.Join(MaxConn, long)
+	if id == 0 || !joined || !l.Has(MaxConn, id) || l.Key(id) != long {
+		t.Fatal("the largest connection and key are not taken")
 	}
 	l.Join(MaxConn+1, "a")
 	l.Join(1, "")
 	l.Join(1, long+"x")
+	for i := range MaxConnTags + 1 {
+		l.Join(2, fmt.Sprint(i))
+	}
+	if l.Count(2) != MaxConnTags {
+		t.Fatalf("a connection has %d tags, limit %d", l.Count(2), MaxConnTags)
+	}
 	l.maxPages = l.words.live
 	l.Join(1, "a")
-	if l.Refused() != 4 || l.Memberships() != 1 {
-		t.Fatalf("%d refused, %d memberships; want 4 and 1", l.Refused(), l.Memberships())
+	if l.Refused() != 5 || l.Memberships() != 1+MaxConnTags {
+		t.Fatalf("%d refused, %d memberships; want 5 and %d", l.Refused(), l.Memberships(), 1+MaxConnTags)
 	}
 	for _, f := range []func(){
 		func() { l.Leave(MaxConn+1, "a") }, func() { l.LeaveAll(MaxConn+1, nil) },
-		func() { l.Has(1<<31, 1<<31) }, func() { l.Len(1 << 31) }, func() { l.Page(77, 0, nil) },
+		func() { l.Has(1<<31, 1<<31) }, func() { l.Len(1 << 31) }, func() { l.Page(1<<31, 0, nil) },
 	} {
 		f() // unknown connections and tags are nobody's
 	}
-	if w := l.Start(77); w.Open() {
+	if w := l.Start(1 << 31); w.Open() {
 		t.Fatal("a walk over an unknown tag is open")
 	}
 }
