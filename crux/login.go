@@ -6,9 +6,6 @@ import (
 	"github.com/klinkio/klink"
 )
 
-// MaxDevicesLimit is the most sessions that one user can have, whatever the app says.
-const MaxDevicesLimit = 256
-
 // Register implements [Store].
 func (e *Embedded) Register(_ context.Context, regs []Registration) ([]Registered, error) {
 	if e.closed.Load() {
