@@ -13,5 +13,5 @@ go build -C .. -modfile=tools/go.mod -o "$bin/protoc-gen-go" google.golang.org/p
 mapfile -t files < <(find klink -name '*.proto' | LC_ALL=C sort)
 protoc --plugin="protoc-gen-go=$bin/protoc-gen-go" --proto_path=. --go_out="$out" --go_opt=paths=source_relative "${files[@]}"
 for f in "${files[@]}"; do
-  sed -i -E '/^\/\/ +(- )?protoc +\(?v|^\/\/ \tprotoc +v/d' "$out/${f%.proto}.pb.go"
+  sed -i -E '/^\/\/\s+(- )?protoc\s+v/d' "$out/${f%.proto}.pb.go"
 done
