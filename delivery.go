@@ -1,5 +1,7 @@
 package klink
 
+import "time"
+
 // SessionRef names a session that was looked up: where it lives and whose it is.
 type SessionRef struct {
 	Incarnation Incarnation
@@ -16,4 +18,12 @@ type Delivery struct {
 	Tags     []string
 	Expr     string // tag expression, checked by the sender
 	All      bool   // every session of the app; with Expr: every one that fits the expression
+}
+
+// Member is one live session as its front end knows it.
+type Member struct {
+	SessionRef
+	Transport Transport
+	Since     time.Time
+	Version   Version // of its login
 }
