@@ -1,6 +1,9 @@
 package tagindex
 
-import "slices"
+import (
+	"slices"
+	"unsafe"
+)
 
 // An arena hands out blocks of 32-bit words from pages of one block size each. It holds no pointer but those to
 // its pages, so the garbage collector looks at one word for every 4 KiB. A page whose last block
@@ -262,7 +265,7 @@ func (a *arena) bytes() int {
 	if a.spare != nil {
 		n += pageBytes
 	}
-	n += cap(a.pages)*24 + cap(a.dirs)*24 + cap(a.dirFree)*4
+	n += cap(a.pages)*int(unsafe.Sizeof(pageInfo{})) + cap(a.dirs)*24 + cap(a.dirFree)*4
 	for _, d := range a.dirs {
 		n += cap(d) * 4
 	}

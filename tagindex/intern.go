@@ -1,6 +1,9 @@
 package tagindex
 
-import "hash/maphash"
+import (
+	"hash/maphash"
+	"unsafe"
+)
 
 // ID is an interned tag of one [Local]. It is given to another tag once its own has no member and no walk;
 // 0 is no tag.
@@ -266,13 +269,13 @@ func appendKey(dst []byte, a *arena, t *tag) []byte {
 }
 
 func (in *interner) bytes() int {
-	n := len(in.buckets)*chunkLen*4 + cap(in.buckets)*8 + cap(in.chunks)*16
+	n := len(in.buckets)*chunkLen*4 + cap(in.buckets)*8 + cap(in.chunks)*int(unsafe.Sizeof(tagChunkInfo{}))
 	if in.spare != nil {
-		n += chunkLen * 20
+		n += int(unsafe.Sizeof(tagChunk{}))
 	}
 	for i := range in.chunks {
 		if in.chunks[i].chunk != nil {
-			n += chunkLen * 20
+			n += int(unsafe.Sizeof(tagChunk{}))
 		}
 	}
 	return n

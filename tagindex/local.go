@@ -198,13 +198,13 @@ func (l *Local) Refused() uint64 { return l.refused }
 
 // Bytes is what the index holds of the heap.
 func (l *Local) Bytes() int {
-	n := l.words.bytes() + l.tags.bytes() + cap(l.conns)*16 + l.walks.bytes()
+	n := l.words.bytes() + l.tags.bytes() + cap(l.conns)*int(unsafe.Sizeof(connChunkInfo{})) + l.walks.bytes()
 	if l.spare != nil {
-		n += chunkLen * 8
+		n += chunkLen * int(unsafe.Sizeof(conn{}))
 	}
 	for i := range l.conns {
 		if l.conns[i].chunk != nil {
-			n += chunkLen * 8
+			n += chunkLen * int(unsafe.Sizeof(conn{}))
 		}
 	}
 	return n

@@ -1,5 +1,7 @@
 package tagindex
 
+import "unsafe"
+
 // Walk is an open fan-out round over the members of one tag. It visits, downwards, each connection that is a member from
 // the Start to its visit, exactly once; one that joins later, also again or in a recycled slot, is not
 // visited. The zero Walk is finished.
@@ -212,4 +214,4 @@ func (l *Local) Page(id ID, cursor uint32, buf []uint32) (n int, next uint32, do
 	return n, pos, pos == 0
 }
 
-func (ws *walks) bytes() int { return cap(ws.open) * 20 }
+func (ws *walks) bytes() int { return cap(ws.open) * int(unsafe.Sizeof(walk{})) }

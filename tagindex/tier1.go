@@ -3,6 +3,7 @@ package tagindex
 import (
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // MaxFE is the largest front-end number of tier 1.
@@ -260,14 +261,14 @@ type Tier1Stats struct {
 
 // Stats adds up all shards. Changes that happen meanwhile may be in it or not.
 func (t *Tier1) Stats() Tier1Stats {
-	st := Tier1Stats{Bytes: numShards * 128, Refused: t.refused.Load()}
+	st := Tier1Stats{Bytes: numShards * int(unsafe.Sizeof(shard{})), Refused: t.refused.Load()}
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.RLock()
 		st.Tags += s.tags
 		st.Entries += s.entries
 		st.Sets += len(s.sets) - len(s.setFree)
-		st.Bytes += len(s.table.pages)*slotPageLen*8 + cap(s.table.pages)*8 + cap(s.sets)*32 + cap(s.setFree)*2
+		st.Bytes += len(s.table.pages)*slotPageLen*8 + cap(s.table.pages)*8 + cap(s.sets)*int(unsafe.Sizeof(feSet{})) + cap(s.setFree)*2
 		for j := range s.sets {
 			st.Bytes += cap(s.sets[j].words) * 2
 		}
