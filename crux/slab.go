@@ -26,6 +26,7 @@ func (r ref) offset() int   { return int(r&(1<<unitBits-1)) * unitBytes }
 type slab struct {
 	chunks  []chunk            // index 0 is not used, so that ref 0 names none
 	unused  []uint32           // indices into chunks that hold no memory
+	spare   []byte             // memory of the last chunk that became empty: one that fills and empties costs nothing
 	partial [classCount]uint32 // first chunk of the class that has a free slot, 0: none
 }
 
@@ -148,12 +149,19 @@ func (s *slab) newChunk(class uint8, slot int) ref {
 	if class == classLarge {
 		*c = chunk{data: make([]byte, slot), live: 1}
 	} else {
-		*c = chunk{data: make([]byte, chunkBytes), class: class, slot: uint16(slot)}
+		data := s.spare
+		if s.spare = nil; data == nil {
+			data = make([]byte, chunkBytes)
+		}
+		*c = chunk{data: data, class: class, slot: uint16(slot)}
 	}
 	return ref(i << unitBits)
 }
 
 func (s *slab) drop(i uint32) {
+	if s.chunks[i].class != classLarge {
+		s.spare = s.chunks[i].data
+	}
 	s.chunks[i] = chunk{}
 	s.unused = append(s.unused, i)
 }
