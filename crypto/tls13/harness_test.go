@@ -273,3 +273,10 @@ func wantMisuse(t testing.TB, want error, f func() error) {
 		t.Fatalf("got %v, want %v", err, want)
 	}
 }
+
+// hello is the first flight of a client that is never heard again.
+func hello(cfg *tls.Config) []byte {
+	c := newMemClient(cfg)
+	defer c.stop()
+	return c.feed(nil)
+}
