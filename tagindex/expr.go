@@ -17,8 +17,8 @@ type op uint8
 const (
 	opTag op = iota
 	opNot    // one kid, never opNot
-	opAnd    // two kids or more, none opAnd
-	opOr     // two kids or more, none opOr
+	opAnd    // two kids or more
+	opOr     // two kids or more
 )
 
 type node struct {

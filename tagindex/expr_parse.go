@@ -81,8 +81,8 @@ func (p *parser) expected(what string) error {
 func (p *parser) or(depth int) (node, error)  { return p.list(opOr, depth) }
 func (p *parser) and(depth int) (node, error) { return p.list(opAnd, depth) }
 
-// list parses operands of one operator. Operands that are lists of the same operator (they were in parentheses) are
-// taken in, so that the tree is never higher than twice the depth of parentheses.
+// list parses operands of one operator. However many there are, they are one level of the tree, so its height, and with
+// it every recursion over it, is bounded by the depth of parentheses.
 func (p *parser) list(o op, depth int) (node, error) {
 	sep, operand := tokAnd, p.not
 	if o == opOr {
@@ -94,11 +94,7 @@ func (p *parser) list(o op, depth int) (node, error) {
 		if err != nil {
 			return node{}, err
 		}
-		if kid.op == o {
-			n.kids = append(n.kids, kid.kids...)
-		} else {
-			n.kids = append(n.kids, kid)
-		}
+		n.kids = append(n.kids, kid)
 		if p.tok != sep {
 			break
 		}

@@ -69,6 +69,18 @@ func TestMembershipBytes(t *testing.T) {
 	runtime.KeepAlive(l)
 }
 
+// TestTagChurn: tags that come and go while a few stay must not spread over ever more of the table.
+func TestTagChurn(t *testing.T) {
+	l := NewLocal()
+	for i := range 50_000 {
+		l.Join(uint32(i%3000), fmt.Sprint("t", i))
+		l.LeaveAll(uint32((i+1500)%3000), nil)
+	}
+	if l.Tags() != 1500 || len(l.tags.chunks) > 3 || l.words.live > 30 {
+		t.Fatalf("%d tags in %d chunks and %d pages", l.Tags(), len(l.tags.chunks), l.words.live)
+	}
+}
+
 func TestLocalDoesNotAllocate(t *testing.T) {
 	l := NewLocal()
 	fill(l, true)

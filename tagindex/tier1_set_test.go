@@ -54,3 +54,18 @@ func TestFESet(t *testing.T) {
 		}
 	}
 }
+
+// TestFESetFarAway: one FE with a large number must not make a small bitmap large.
+func TestFESetFarAway(t *testing.T) {
+	var s feSet
+	for fe := range uint16(40) {
+		s.add(fe)
+	}
+	if !s.bitmap {
+		t.Fatal("40 neighbours are no bitmap")
+	}
+	s.add(MaxFE)
+	if s.bitmap || len(s.words) != 41 || !s.has(MaxFE) || !s.has(39) {
+		t.Fatalf("bitmap %v, %d words", s.bitmap, len(s.words))
+	}
+}
