@@ -1,9 +1,12 @@
 package crux
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -235,15 +238,15 @@ func TestDiskFull(t *testing.T) {
 	version := setTag(t, e, "alice", "vip")
 	for name, fault := range map[string][3]any{
 		"no room":           {0},
-		"room for a part":   {9},
+		"room for a part":   {90},
 		"sync fails":        {1 << 20, syscall.EIO},
-		"cannot be cut off": {9, nil, syscall.EIO},
+		"cannot be cut off": {90, nil, syscall.EIO},
 	} {
 		syncErr, _ := fault[1].(error)
 		cutErr, _ := fault[2].(error)
 		ff.set(fault[0].(int), syncErr, cutErr)
 		ctx, fails := t.Context(), e.Counters().WriteFails
-		_, err := e.ChangeTags(ctx, "shop", "alice", []string{"new"}, []string{"vip"})
+		_, err := e.ChangeTags(ctx, "shop", "alice", []string{strings.Repeat("new", 40)}, []string{"vip"})
 		if !errors.Is(err, ErrUnavailable) {
 			t.Fatalf("%s: change tags: %v", name, err)
 		}
@@ -268,6 +271,12 @@ func TestDiskFull(t *testing.T) {
 			t.Fatalf("%s: register: %+v, %v", name, out, err)
 		}
 		ff.set(1<<20, nil, nil)
+		if err := e.Revoke(ctx, "shop", "b", "", time.Unix(int64(fails)+1, 0)); err != nil {
+			t.Fatalf("%s: after it: %v", name, err)
+		}
+		if st, err := os.Stat(e.durable.disk.path(journalPrefix, 0)); err != nil || st.Size() != e.durable.journal.size {
+			t.Fatalf("%s: rests of a failed write stayed: %v, %v", name, st.Size(), err)
+		}
 		setTag(t, e, "carol", strings.ReplaceAll(name, " ", "-"))
 	}
 	closeStore(t, e)
@@ -280,9 +289,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// A process that is killed has lost nothing that was answered, at any moment; the next one finds versions and numbers
-// lower than those it gives.
-func TestKilledWhileSnapshotting(t *testing.T) {
+// The files are a whole state at any moment, also while snapshots are written.
+func TestFilesWhileInUse(t *testing.T) {
 	live := t.TempDir()
 	e := openStore(t, EmbeddedConfig{Path: live})
 	e.durable.packAt.Store(3000) // snapshots, often
@@ -332,6 +340,93 @@ func TestKilledWhileSnapshotting(t *testing.T) {
 					t.Errorf("state %d: user %d lacks tag %02d", i, w, k)
 					break
 				}
+			}
+		}
+		closeStore(t, e)
+	}
+}
+
+const childDir = "CRUX_TEST_CHILD_DIR"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		if err := child(dir); err != nil {
+			fmt.Println("child:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// child sets tags for ever and says after each that it is done.
+func child(dir string) error {
+	e, err := NewEmbedded(EmbeddedConfig{Path: dir})
+	if err != nil {
+		return err
+	}
+	inc, err := e.RegisterFE(context.Background(), FE{ID: "fe1"})
+	if err != nil {
+		return err
+	}
+	fmt.Println("number", inc.Num)
+	for i := 0; ; i++ {
+		e.durable.packAt.Store(int64(2000 + i%7*500)) // snapshots, often
+		user := fmt.Sprint("user ", i%20)
+		ut, err := e.ChangeTags(context.Background(), "shop", user, []string{fmt.Sprint(i)}, []string{fmt.Sprint(i - 20)})
+		if err != nil {
+			return err
+		}
+		fmt.Println("done", i, ut.Version)
+	}
+}
+
+// A process that is killed has lost nothing that it had answered, and the next one gives higher numbers and versions.
+func TestKill(t *testing.T) {
+	dir := t.TempDir()
+	lastNum := uint64(0)
+	for round := range 6 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), childDir+"="+dir)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var num uint64
+		last, version := -1, klink.Version(0)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if _, err := fmt.Sscanf(lines.Text(), "number %d", &num); err == nil {
+				continue
+			}
+			if _, err := fmt.Sscanf(lines.Text(), "done %d %d", &last, &version); err != nil {
+				t.Errorf("child said %q", lines.Text())
+			}
+			if last == 60+37*round {
+				_ = cmd.Process.Kill() // what it says until it is dead counts
+			}
+		}
+		_ = cmd.Wait() // killed
+		if last < 60 || num <= lastNum {
+			t.Fatalf("round %d: the child did %d changes, number %d after %d", round, last, num, lastNum)
+		}
+		lastNum = num
+		e := openStore(t, EmbeddedConfig{Path: dir})
+		for i := last - 19; i <= last; i++ {
+			// The change that was under way when the process died may have been made.
+			user := fmt.Sprint("user ", i%20)
+			if got := tagsOf(t, e, user); got != fmt.Sprint(i) && (i != last-19 || got != fmt.Sprint(last+1)) {
+				t.Errorf("round %d: %s has tags %q, want %d", round, user, got, i)
+			}
+		}
+		if v := setTag(t, e, "late", fmt.Sprint("round ", round)); v <= version {
+			t.Errorf("round %d: version %d after %d", round, v, version)
+		}
+		for i := range 20 {
+			if _, err := e.DeleteUser(t.Context(), "shop", fmt.Sprint("user ", i)); err != nil {
+				t.Fatal(err)
 			}
 		}
 		closeStore(t, e)
@@ -434,6 +529,12 @@ func TestSnapshotFails(t *testing.T) {
 	}
 	e = openStore(t, EmbeddedConfig{Path: dir})
 	if got := tagsOf(t, e, "alice"); got != "a b c" {
+		t.Fatalf("got tags %q", got)
+	}
+	setTag(t, e, "bob", "x")
+	closeStore(t, e)
+	e = openStore(t, EmbeddedConfig{Path: dir})
+	if got := tagsOf(t, e, "alice") + " " + tagsOf(t, e, "bob"); got != "a b c x" {
 		t.Fatalf("got tags %q", got)
 	}
 	e.durable.packAt.Store(0)

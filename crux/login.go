@@ -132,8 +132,7 @@ func (s *shard) decide(r *Registration, l *life, now instant, out *Registered) V
 	if holder >= 0 {
 		s.replace(holder, out)
 	}
-	limit := r.limit()
-	for len(s.rec.sessions) >= limit {
+	for r.Winner == NewestWins && len(s.rec.sessions) >= r.limit() {
 		s.replace(s.oldest(), out)
 	}
 	s.device = append(s.device[:0], r.Device...)

@@ -116,6 +116,41 @@ func TestLeaseEndIsOneMoment(t *testing.T) {
 	})
 }
 
+// A user on two FEs that die one after the other went offline with the second, whichever session came first.
+func TestTwoLeaseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := openStore(t, EmbeddedConfig{})
+		var incs [2]klink.Incarnation
+		for i := range incs {
+			var err error
+			if incs[i], err = e.RegisterFE(t.Context(), FE{ID: fmt.Sprint("fe", i), Lease: time.Minute + time.Duration(i)*time.Minute}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		end := time.Now().Add(2 * time.Minute)
+		for user, order := range map[string][2]int{"a": {0, 1}, "b": {1, 0}} {
+			for _, fe := range order {
+				out, err := e.Register(t.Context(), []Registration{{
+					App: "shop", User: user, Device: fmt.Sprint(fe), Incarnation: incs[fe], Handle: 1,
+				}})
+				if err != nil || out[0].Verdict != Admitted {
+					t.Fatalf("register: %+v, %v", out, err)
+				}
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		us, err := e.Lookup(t.Context(), "shop", []string{"a", "b"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range us {
+			if !u.LastSeen.Equal(end) || u.Version != klink.Version(end.UnixMilli())<<versionShift {
+				t.Errorf("%s: got %+v, want last seen %v and its version", u.User, u, end)
+			}
+		}
+	})
+}
+
 func TestKeepLastSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := openStore(t, EmbeddedConfig{KeepLastSeen: time.Hour})

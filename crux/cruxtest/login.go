@@ -20,7 +20,7 @@ var loginTests = []test{
 
 // attempts plays a holder and a challenger of one device.
 func attempts(p *play) {
-	const older, newer = -1, 1 // login of the challenger, if it comes again
+	const older, same, newer = -1, 1 << 20, 1 // login of the challenger, if it comes again
 	for i, c := range []struct {
 		holder, challenger uint64
 		again              int
@@ -33,6 +33,7 @@ func attempts(p *play) {
 		{5, 0, 0, crux.Admitted},
 		{0, 5, 0, crux.Admitted},
 		{0, 0, older, crux.Superseded},
+		{0, 0, same, crux.Superseded}, // the first holder stays
 		{0, 0, newer, crux.Admitted},
 		{5, 0, older, crux.Superseded},
 		{0, 5, older, crux.Superseded},
@@ -46,7 +47,11 @@ func attempts(p *play) {
 		holder := p.login(fe1, user, "phone", attempt(c.holder))
 		in := p.admit(holder)
 		challenger := p.login(fe2, user, "phone", attempt(c.challenger))
-		if c.again != 0 {
+		switch c.again {
+		case 0:
+		case same:
+			challenger.LoginMs = in.LoginMs
+		default:
 			challenger.LoginMs = in.LoginMs + int64(c.again)
 		}
 		out := p.register(challenger)
@@ -145,6 +150,7 @@ func registerAgain(p *play) {
 	}
 	p.sessions("alice", a)
 	p.closes(fe1)
+	p.stats(1, 1, 1)
 	a.Floor = in.Version + 1000
 	if out := p.admit(a); out.Version < a.Floor || p.lookup("alice").Version != out.Version {
 		p.Fatalf("registered again with floor %d: got %+v", a.Floor, out)

@@ -124,6 +124,15 @@ func twoApps(p *play) {
 	}
 }
 
+// stats wants the store to count so many that are alive.
+func (p *play) stats(fes, users, sessions int) {
+	p.Helper()
+	st, err := p.Stats(p.ctx)
+	if err != nil || st.FEs != fes || st.Users != users || st.Sessions != sessions || st.Known < users {
+		p.Fatalf("stats: got %+v, %v, want %d FEs, %d users, %d sessions", st, err, fes, users, sessions)
+	}
+}
+
 // answersOwned writes all over what the store returned; the store must not have kept it.
 func answersOwned(p *play) {
 	fe1 := p.begin("fe1")
@@ -140,13 +149,7 @@ func answersOwned(p *play) {
 }
 
 func counts(p *play) {
-	want := func(fes, users, sessions int) {
-		p.Helper()
-		st, err := p.Stats(p.ctx)
-		if err != nil || st.FEs != fes || st.Users != users || st.Sessions != sessions || st.Known < users {
-			p.Fatalf("stats: got %+v, %v, want %d FEs, %d users, %d sessions", st, err, fes, users, sessions)
-		}
-	}
+	want := p.stats
 	want(0, 0, 0)
 	fe1, fe2 := p.begin("fe1"), p.begin("fe2")
 	want(2, 0, 0)

@@ -73,6 +73,12 @@ func maxDevices(p *play) {
 		p.verdict(out, c.want)
 		if c.want == crux.TooMany {
 			p.sessions(user, in...)
+			// Under a lower bound a device still takes its own place, and nobody else's.
+			again := p.login(fe1, user, "device 2", policy(crux.PolicyOnePerUser, c.winner, 0))
+			if out := p.admit(again); len(out.Replaced) != 1 || out.Replaced[0].Handle != in[2].Handle {
+				p.Fatalf("same device under a lower bound: got %+v", out.Replaced)
+			}
+			p.sessions(user, in[0], in[1], again)
 			continue
 		}
 		if len(out.Replaced) != 1 || out.Replaced[0].Handle != in[0].Handle {
