@@ -60,14 +60,14 @@ func TestTier1Bytes(t *testing.T) {
 func TestTier1GivesBack(t *testing.T) {
 	x := NewTier1()
 	r := rand.New(rand.NewPCG(13, 14))
-	ks := keys(r, 1_000_000, false)
+	ks := keys(r, 600_000, false)
 	for _, k := range ks {
 		x.Add(1, k)
 	}
-	for n := len(ks); n > 250_000; n-- {
+	for n := len(ks); n > 200_000; n-- {
 		x.Remove(1, ks[n-1])
 	}
-	if st := x.Stats(); st.Entries != 250_000 || st.Bytes > 16*st.Entries {
+	if st := x.Stats(); st.Entries != 200_000 || st.Bytes > 16*st.Entries {
 		t.Fatalf("%d entries in %d bytes", st.Entries, st.Bytes)
 	}
 }
