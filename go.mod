@@ -5,6 +5,7 @@ go 1.26.0
 require google.golang.org/protobuf v1.36.12
 
 require (
+	github.com/gorilla/websocket v1.5.3 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/crypto v0.59.0 // indirect
 	golang.org/x/sys v0.50.0 // indirect
