@@ -2,6 +2,7 @@ package crux
 
 import (
 	"context"
+	"errors"
 
 	"github.com/klinkio/klink"
 )
@@ -73,6 +74,13 @@ func (s *shard) mustClose(l *life, h klink.Handle, reason klink.Disconnect) {
 }
 
 const maxLoginMs = 1<<47 - 1
+
+var (
+	errFloor     = errors.New("version floor is above 2^52")
+	errLogin     = errors.New("login time is out of range")
+	errHandle    = errors.New("handle is zero")
+	errTransport = errors.New("transport is unknown")
+)
 
 func (r *Registration) check() error {
 	if err := klink.CheckID("user", r.User, klink.MaxUserLen); err != nil {

@@ -2,6 +2,7 @@ package crux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -93,6 +94,8 @@ func (e *Embedded) Revoke(_ context.Context, app, user, device string, before ti
 	s.mu.Unlock()
 	return nil
 }
+
+var errBefore = errors.New("time is missing")
 
 func checkRevocation(user, device string, before time.Time) error {
 	if err := klink.CheckID("user", user, klink.MaxUserLen); err != nil {
