@@ -496,7 +496,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := headerBytes - 30; cut < len(data); cut++ {
+	for cut := 0; cut < len(data); cut++ {
 		if cut > headerBytes+30 && cut < len(data)-30 && cut%97 != 0 {
 			continue
 		}

@@ -87,7 +87,7 @@ func books(p *play) {
 	if len(open) != 0 {
 		p.Errorf("%d sessions are lost: %v", len(open), open)
 	}
-	if st, err := p.Stats(p.ctx); err != nil || st.Sessions != total || st.FEs != len(fes) {
+	if st, err := p.Stats(p.Context()); err != nil || st.Sessions != total || st.FEs != len(fes) {
 		p.Errorf("stats: got %+v, %v, want %d sessions", st, err, total)
 	}
 }
@@ -101,7 +101,7 @@ func (p *play) keepBooks(pg *page, fes []klink.Incarnation, rnd *rand.Rand) {
 		case 0, 1:
 			winner := crux.Winner(rnd.IntN(2))
 			r := p.login(fes[rnd.IntN(len(fes))], user, device, attempt(rnd.Uint64N(4)), policy(crux.PolicyAllowAll, winner, 1+rnd.IntN(bookDevices)))
-			out, err := p.Register(p.ctx, []crux.Registration{r})
+			out, err := p.Register(p.Context(), []crux.Registration{r})
 			if err != nil {
 				p.Errorf("register: %v", err)
 				return
@@ -119,7 +119,7 @@ func (p *play) keepBooks(pg *page, fes []klink.Incarnation, rnd *rand.Rand) {
 				continue
 			}
 			r := mine[rnd.IntN(len(mine))]
-			out, err := p.Unregister(p.ctx, []crux.Unregistration{logout(r)})
+			out, err := p.Unregister(p.Context(), []crux.Unregistration{logout(r)})
 			if err != nil {
 				p.Errorf("unregister: %v", err)
 				return
@@ -129,7 +129,7 @@ func (p *play) keepBooks(pg *page, fes []klink.Incarnation, rnd *rand.Rand) {
 				pg.versions = append(pg.versions, userVersion{r.User, out[0].Version})
 			}
 		case 3:
-			out, err := p.Lookup(p.ctx, app, []string{user})
+			out, err := p.Lookup(p.Context(), app, []string{user})
 			if err != nil {
 				p.Errorf("lookup: %v", err)
 				return
@@ -165,16 +165,16 @@ func concurrentTags(p *play) {
 		wg.Go(func() {
 			for i := range each {
 				tag := fmt.Sprintf("%d:%02d", w, i)
-				if _, err := p.ChangeTags(p.ctx, app, "alice", []string{tag}, nil); err != nil {
+				if _, err := p.ChangeTags(p.Context(), app, "alice", []string{tag}, nil); err != nil {
 					p.Errorf("add: %v", err)
 				}
-				if out, err := p.Register(p.ctx, []crux.Registration{p.login(fe1, "alice", fmt.Sprint("device ", w))}); err != nil || out[0].Verdict != crux.Admitted {
+				if out, err := p.Register(p.Context(), []crux.Registration{p.login(fe1, "alice", fmt.Sprint("device ", w))}); err != nil || out[0].Verdict != crux.Admitted {
 					p.Errorf("register: %+v, %v", out, err)
 				}
 				if i%2 == 0 {
 					continue
 				}
-				if _, err := p.ChangeTags(p.ctx, app, "alice", nil, []string{tag}); err != nil {
+				if _, err := p.ChangeTags(p.Context(), app, "alice", nil, []string{tag}); err != nil {
 					p.Errorf("remove: %v", err)
 				}
 			}

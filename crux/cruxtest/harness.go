@@ -1,7 +1,6 @@
 package cruxtest
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -39,7 +38,7 @@ func TestStore(t *testing.T, open func(t *testing.T) Harness) {
 				if h.Run == nil {
 					h.Run = func(t *testing.T, body func(t *testing.T)) { body(t) }
 				}
-				h.Run(t, func(t *testing.T) { c.body(&play{T: t, h: h, Store: h.Open(t), ctx: t.Context()}) })
+				h.Run(t, func(t *testing.T) { c.body(&play{T: t, h: h, Store: h.Open(t)}) })
 			})
 		}
 	}
@@ -55,7 +54,6 @@ type play struct {
 	*testing.T
 	crux.Store
 	h     Harness
-	ctx   context.Context
 	slots atomic.Uint32
 }
 
@@ -64,7 +62,7 @@ const app = "shop"
 
 func (p *play) begin(fe string) klink.Incarnation {
 	p.Helper()
-	inc, err := p.RegisterFE(p.ctx, crux.FE{ID: fe, Endpoints: []string{"tls://127.0.0.1:7443"}, Lease: p.h.Lease})
+	inc, err := p.RegisterFE(p.Context(), crux.FE{ID: fe, Endpoints: []string{"tls://127.0.0.1:7443"}, Lease: p.h.Lease})
 	if err != nil {
 		p.Fatalf("register FE %s: %v", fe, err)
 	}
@@ -76,7 +74,7 @@ func (p *play) begin(fe string) klink.Incarnation {
 
 func (p *play) renew(inc klink.Incarnation) crux.Renewal {
 	p.Helper()
-	r, err := p.RenewFE(p.ctx, inc)
+	r, err := p.RenewFE(p.Context(), inc)
 	if err != nil {
 		p.Fatalf("renew %+v: %v", inc, err)
 	}
@@ -118,7 +116,7 @@ func policy(pol crux.Policy, w crux.Winner, devices int) func(*crux.Registration
 
 func (p *play) register(r crux.Registration) crux.Registered {
 	p.Helper()
-	out, err := p.Register(p.ctx, []crux.Registration{r})
+	out, err := p.Register(p.Context(), []crux.Registration{r})
 	if err != nil {
 		p.Fatalf("register %s/%s: %v", r.User, r.Device, err)
 	}
@@ -155,7 +153,7 @@ func logout(r crux.Registration) crux.Unregistration {
 
 func (p *play) unregister(u crux.Unregistration) crux.Unregistered {
 	p.Helper()
-	out, err := p.Unregister(p.ctx, []crux.Unregistration{u})
+	out, err := p.Unregister(p.Context(), []crux.Unregistration{u})
 	if err != nil || len(out) != 1 {
 		p.Fatalf("unregister %s/%s: %+v, %v", u.User, u.Device, out, err)
 	}
@@ -169,7 +167,7 @@ func (p *play) lookup(user string) crux.User {
 
 func (p *play) lookupIn(app, user string) crux.User {
 	p.Helper()
-	out, err := p.Lookup(p.ctx, app, []string{user})
+	out, err := p.Lookup(p.Context(), app, []string{user})
 	if err != nil || len(out) != 1 || out[0].User != user {
 		p.Fatalf("look up %s: %+v, %v", user, out, err)
 	}
@@ -194,7 +192,7 @@ func (p *play) sessions(user string, want ...crux.Registration) {
 
 func (p *play) tags(user string, add, remove []string) crux.UserTags {
 	p.Helper()
-	ut, err := p.ChangeTags(p.ctx, app, user, add, remove)
+	ut, err := p.ChangeTags(p.Context(), app, user, add, remove)
 	if err != nil {
 		p.Fatalf("change tags of %s: %v", user, err)
 	}

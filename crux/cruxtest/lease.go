@@ -70,9 +70,9 @@ func fenced(p *play) {
 	a := p.login(fe1, "alice", "phone")
 	p.admit(a)
 	p.pass(p.h.Lease + p.h.Lease/4)
-	_, err := p.RenewFE(p.ctx, fe1)
+	_, err := p.RenewFE(p.Context(), fe1)
 	p.is(err, crux.ErrFenced)
-	p.is(p.ReleaseFE(p.ctx, fe1), crux.ErrFenced)
+	p.is(p.ReleaseFE(p.Context(), fe1), crux.ErrFenced)
 	p.verdict(p.register(p.login(fe1, "alice", "phone")), crux.Fenced)
 	was := p.lookup("alice")
 	if out := p.unregister(logout(a)); out.Removed || out.Last {
@@ -82,7 +82,7 @@ func fenced(p *play) {
 		p.Errorf("late writes changed the user: got %+v, was %+v", is, was)
 	}
 	// The lease does not come back by itself.
-	_, err = p.RenewFE(p.ctx, fe1)
+	_, err = p.RenewFE(p.Context(), fe1)
 	p.is(err, crux.ErrFenced)
 	p.admit(p.login(p.begin("fe1"), "alice", "phone"))
 }
@@ -107,9 +107,9 @@ func newIncarnation(p *play) {
 	p.admit(p.login(old, "alice", "phone"))
 	fe1 := p.begin("fe1")
 	p.sessions("alice")
-	_, err := p.RenewFE(p.ctx, old)
+	_, err := p.RenewFE(p.Context(), old)
 	p.is(err, crux.ErrFenced)
-	p.is(p.ReleaseFE(p.ctx, old), crux.ErrFenced)
+	p.is(p.ReleaseFE(p.Context(), old), crux.ErrFenced)
 	p.verdict(p.register(p.login(old, "alice", "phone")), crux.Fenced)
 	b := p.login(fe1, "alice", "phone")
 	p.admit(b)
@@ -127,13 +127,13 @@ func released(p *play) {
 	p.admit(p.login(fe1, "alice", "phone"))
 	b := p.login(fe2, "bob", "phone")
 	p.admit(b)
-	if err := p.ReleaseFE(p.ctx, fe1); err != nil {
+	if err := p.ReleaseFE(p.Context(), fe1); err != nil {
 		p.Fatal(err)
 	}
 	p.sessions("alice")
 	p.sessions("bob", b)
-	p.is(p.ReleaseFE(p.ctx, fe1), crux.ErrFenced)
-	_, err := p.RenewFE(p.ctx, fe1)
+	p.is(p.ReleaseFE(p.Context(), fe1), crux.ErrFenced)
+	_, err := p.RenewFE(p.Context(), fe1)
 	p.is(err, crux.ErrFenced)
 	if p.lookup("alice").LastSeen.IsZero() {
 		p.Error("last seen is unknown after the lease was released")
@@ -214,9 +214,9 @@ func unknownIncarnation(p *play) {
 	fe1 := p.begin("fe1")
 	for _, inc := range []klink.Incarnation{{FE: "nobody", Num: 1}, {FE: "fe1", Num: fe1.Num + 1}, {FE: "fe1", Num: fe1.Num - 1}, {}} {
 		p.verdict(p.register(p.login(inc, "alice", "phone")), crux.Fenced)
-		_, err := p.RenewFE(p.ctx, inc)
+		_, err := p.RenewFE(p.Context(), inc)
 		p.is(err, crux.ErrFenced)
-		p.is(p.ReleaseFE(p.ctx, inc), crux.ErrFenced)
+		p.is(p.ReleaseFE(p.Context(), inc), crux.ErrFenced)
 	}
 	p.sessions("alice")
 	p.renew(fe1)

@@ -178,7 +178,7 @@ func batchOrder(p *play) {
 		p.login(fe1, "alice", "phone", attempt(3)),
 		p.login(fe1, "alice", "pad"),
 	}
-	out, err := p.Register(p.ctx, regs)
+	out, err := p.Register(p.Context(), regs)
 	if err != nil || len(out) != len(regs) {
 		p.Fatalf("register: %+v, %v", out, err)
 	}
@@ -191,7 +191,7 @@ func batchOrder(p *play) {
 		p.Errorf("answer 4 replaced %+v, want the session of answer 0", out[4].Replaced)
 	}
 	p.sessions("alice", regs[4], regs[5])
-	outs, err := p.Unregister(p.ctx, []crux.Unregistration{
+	outs, err := p.Unregister(p.Context(), []crux.Unregistration{
 		logout(regs[0]), logout(regs[3]), logout(regs[4]), logout(regs[3]), logout(regs[5]),
 	})
 	if err != nil || len(outs) != 5 {
@@ -203,7 +203,7 @@ func batchOrder(p *play) {
 		}
 	}
 	for _, n := range []int{0, 1} {
-		if out, err := p.Register(p.ctx, regs[:n]); err != nil || len(out) != n {
+		if out, err := p.Register(p.Context(), regs[:n]); err != nil || len(out) != n {
 			p.Errorf("batch of %d: %+v, %v", n, out, err)
 		}
 	}
@@ -225,7 +225,7 @@ func invalidBatch(p *play) {
 		"negative login":  func(r *crux.Registration) { r.LoginMs = -1 },
 		"unheard-of wire": func(r *crux.Registration) { r.Transport = 99 },
 	} {
-		_, err := p.Register(p.ctx, []crux.Registration{p.login(fe1, "alice", "phone"), p.login(fe1, "bob", "phone", change)})
+		_, err := p.Register(p.Context(), []crux.Registration{p.login(fe1, "alice", "phone"), p.login(fe1, "bob", "phone", change)})
 		if err == nil {
 			p.Fatalf("%s: no error", what)
 		}
@@ -235,7 +235,7 @@ func invalidBatch(p *play) {
 	top := p.login(fe1, long(klink.MaxUserLen), long(klink.MaxDeviceLen))
 	p.admit(top)
 	p.sessions(top.User, top)
-	_, err := p.RegisterFE(p.ctx, crux.FE{ID: "", Lease: p.h.Lease})
+	_, err := p.RegisterFE(p.Context(), crux.FE{ID: "", Lease: p.h.Lease})
 	p.code(err, klink.CodeInvalid)
 }
 

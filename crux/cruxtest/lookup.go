@@ -22,7 +22,7 @@ func lookupOrder(p *play) {
 	p.admit(p.login(fe1, "alice", "phone"))
 	p.admit(p.login(fe1, "carol", "phone"))
 	users := []string{"carol", "nobody", "alice", "carol", "", long(1000), "\xff"}
-	out, err := p.Lookup(p.ctx, app, users)
+	out, err := p.Lookup(p.Context(), app, users)
 	if err != nil || len(out) != len(users) {
 		p.Fatalf("lookup: %+v, %v", out, err)
 	}
@@ -34,10 +34,10 @@ func lookupOrder(p *play) {
 			p.Errorf("answer %d knows of an unknown user: %+v", i, out[i])
 		}
 	}
-	if out, err := p.Lookup(p.ctx, app, nil); err != nil || len(out) != 0 {
+	if out, err := p.Lookup(p.Context(), app, nil); err != nil || len(out) != 0 {
 		p.Errorf("empty lookup: %+v, %v", out, err)
 	}
-	if out, err := p.Lookup(p.ctx, "unheard-of", []string{"alice"}); err != nil || len(out) != 1 || out[0].Online() {
+	if out, err := p.Lookup(p.Context(), "unheard-of", []string{"alice"}); err != nil || len(out) != 1 || out[0].Online() {
 		p.Errorf("unknown app: %+v, %v", out, err)
 	}
 }
@@ -109,7 +109,7 @@ func twoApps(p *play) {
 	if u := p.lookupIn("bank", "alice"); len(u.Tags) != 0 || len(u.Sessions) != 1 || u.Sessions[0].Handle != b.Handle {
 		p.Errorf("bank: got %+v", u)
 	}
-	if _, err := p.DeleteUser(p.ctx, "bank", "alice"); err != nil {
+	if _, err := p.DeleteUser(p.Context(), "bank", "alice"); err != nil {
 		p.Fatal(err)
 	}
 	p.sessions("alice", a)
@@ -127,7 +127,7 @@ func twoApps(p *play) {
 // stats wants the store to count so many that are alive.
 func (p *play) stats(fes, users, sessions int) {
 	p.Helper()
-	st, err := p.Stats(p.ctx)
+	st, err := p.Stats(p.Context())
 	if err != nil || st.FEs != fes || st.Users != users || st.Sessions != sessions || st.Known < users {
 		p.Fatalf("stats: got %+v, %v, want %d FEs, %d users, %d sessions", st, err, fes, users, sessions)
 	}
@@ -167,7 +167,7 @@ func counts(p *play) {
 	want(2, 100, 150)
 	p.pass(p.h.Lease+p.h.Lease/4, fe2)
 	want(1, 50, 51)
-	if err := p.ReleaseFE(p.ctx, fe2); err != nil {
+	if err := p.ReleaseFE(p.Context(), fe2); err != nil {
 		p.Fatal(err)
 	}
 	want(0, 0, 0)
@@ -181,17 +181,17 @@ func closedStore(p *play) {
 		p.Fatal(err)
 	}
 	for name, call := range map[string]func() error{
-		"RegisterFE": func() error { _, err := p.RegisterFE(p.ctx, crux.FE{ID: "fe2"}); return err },
-		"RenewFE":    func() error { _, err := p.RenewFE(p.ctx, fe1); return err },
-		"ReleaseFE":  func() error { return p.ReleaseFE(p.ctx, fe1) },
-		"Register":   func() error { _, err := p.Register(p.ctx, []crux.Registration{a}); return err },
-		"Unregister": func() error { _, err := p.Unregister(p.ctx, []crux.Unregistration{logout(a)}); return err },
-		"Lookup":     func() error { _, err := p.Lookup(p.ctx, app, []string{"alice"}); return err },
-		"ChangeTags": func() error { _, err := p.ChangeTags(p.ctx, app, "alice", []string{"x"}, nil); return err },
-		"Revoke":     func() error { return p.Revoke(p.ctx, app, "alice", "", boundary()) },
-		"Revoked":    func() error { _, err := p.Revoked(p.ctx, app, "alice", "", boundary()); return err },
-		"DeleteUser": func() error { _, err := p.DeleteUser(p.ctx, app, "alice"); return err },
-		"Stats":      func() error { _, err := p.Stats(p.ctx); return err },
+		"RegisterFE": func() error { _, err := p.RegisterFE(p.Context(), crux.FE{ID: "fe2"}); return err },
+		"RenewFE":    func() error { _, err := p.RenewFE(p.Context(), fe1); return err },
+		"ReleaseFE":  func() error { return p.ReleaseFE(p.Context(), fe1) },
+		"Register":   func() error { _, err := p.Register(p.Context(), []crux.Registration{a}); return err },
+		"Unregister": func() error { _, err := p.Unregister(p.Context(), []crux.Unregistration{logout(a)}); return err },
+		"Lookup":     func() error { _, err := p.Lookup(p.Context(), app, []string{"alice"}); return err },
+		"ChangeTags": func() error { _, err := p.ChangeTags(p.Context(), app, "alice", []string{"x"}, nil); return err },
+		"Revoke":     func() error { return p.Revoke(p.Context(), app, "alice", "", boundary()) },
+		"Revoked":    func() error { _, err := p.Revoked(p.Context(), app, "alice", "", boundary()); return err },
+		"DeleteUser": func() error { _, err := p.DeleteUser(p.Context(), app, "alice"); return err },
+		"Stats":      func() error { _, err := p.Stats(p.Context()); return err },
 		"Close":      p.Close,
 	} {
 		if err := call(); err == nil {

@@ -103,7 +103,7 @@ func deviceBounds(p *play) {
 		for i := range c.want + 1 {
 			regs = append(regs, p.login(fe1, user, fmt.Sprint("device ", i), policy(crux.PolicyAllowAll, crux.OldestWins, c.asked)))
 		}
-		out, err := p.Register(p.ctx, regs)
+		out, err := p.Register(p.Context(), regs)
 		if err != nil {
 			p.Fatal(err)
 		}

@@ -17,14 +17,14 @@ var revokeTests = []test{
 
 func (p *play) revoke(user, device string, before time.Time) {
 	p.Helper()
-	if err := p.Revoke(p.ctx, app, user, device, before); err != nil {
+	if err := p.Revoke(p.Context(), app, user, device, before); err != nil {
 		p.Fatalf("revoke %s/%s: %v", user, device, err)
 	}
 }
 
 func (p *play) revoked(user, device string, issued time.Time, want bool) {
 	p.Helper()
-	got, err := p.Revoked(p.ctx, app, user, device, issued)
+	got, err := p.Revoked(p.Context(), app, user, device, issued)
 	if err != nil || got != want {
 		p.Fatalf("token of %s/%s issued %v revoked: got %v, %v, want %v", user, device, issued, got, err, want)
 	}
@@ -45,7 +45,7 @@ func revokeUser(p *play) {
 		p.revoked("alice", device, b.Add(time.Millisecond), false)
 	}
 	p.revoked("alicea", "phone", b.Add(-time.Hour), false)
-	got, err := p.Revoked(p.ctx, "other", "alice", "phone", b.Add(-time.Hour))
+	got, err := p.Revoked(p.Context(), "other", "alice", "phone", b.Add(-time.Hour))
 	if err != nil || got {
 		p.Errorf("the same user of another app: got %v, %v", got, err)
 	}
@@ -106,6 +106,6 @@ func revokeInvalid(p *play) {
 		{app, "alice", long(klink.MaxDeviceLen + 1), boundary()},
 		{app, "alice", "", time.Time{}},
 	} {
-		p.code(p.Revoke(p.ctx, c.app, c.user, c.device, c.before), klink.CodeInvalid)
+		p.code(p.Revoke(p.Context(), c.app, c.user, c.device, c.before), klink.CodeInvalid)
 	}
 }

@@ -76,7 +76,7 @@ func tagLimit(p *play) {
 	}
 	full := p.tags("alice", tags, nil)
 	p.equal("full", full.Tags, tags)
-	_, err := p.ChangeTags(p.ctx, app, "alice", []string{"one more"}, []string{"not there"})
+	_, err := p.ChangeTags(p.Context(), app, "alice", []string{"one more"}, []string{"not there"})
 	p.code(err, klink.CodeLimit)
 	u := p.lookup("alice")
 	p.equal("after the refusal", u.Tags, tags)
@@ -86,7 +86,7 @@ func tagLimit(p *play) {
 	// What comes and what goes are counted together.
 	swapped := p.tags("alice", []string{"one more"}, tags[:1])
 	p.equal("swapped", swapped.Tags, append(tags[1:len(tags):len(tags)], "one more"))
-	_, err = p.ChangeTags(p.ctx, app, "bob", append(tags[:len(tags):len(tags)], "x"), nil)
+	_, err = p.ChangeTags(p.Context(), app, "bob", append(tags[:len(tags):len(tags)], "x"), nil)
 	p.code(err, klink.CodeLimit)
 	if u := p.lookup("bob"); u.Version != 0 || len(u.Tags) != 0 {
 		p.Errorf("a refused change made a user: %+v", u)
@@ -96,14 +96,14 @@ func tagLimit(p *play) {
 func tagInvalid(p *play) {
 	p.tags("alice", []string{"vip"}, nil)
 	for _, bad := range []string{"", "a\tb", "\xff", long(klink.MaxTagLen + 1)} {
-		_, err := p.ChangeTags(p.ctx, app, "alice", []string{"ok", bad}, nil)
+		_, err := p.ChangeTags(p.Context(), app, "alice", []string{"ok", bad}, nil)
 		p.code(err, klink.CodeInvalid)
-		_, err = p.ChangeTags(p.ctx, app, "alice", []string{"ok"}, []string{bad})
+		_, err = p.ChangeTags(p.Context(), app, "alice", []string{"ok"}, []string{bad})
 		p.code(err, klink.CodeInvalid)
 	}
-	_, err := p.ChangeTags(p.ctx, app, "", []string{"ok"}, nil)
+	_, err := p.ChangeTags(p.Context(), app, "", []string{"ok"}, nil)
 	p.code(err, klink.CodeInvalid)
-	_, err = p.ChangeTags(p.ctx, "", "alice", []string{"ok"}, nil)
+	_, err = p.ChangeTags(p.Context(), "", "alice", []string{"ok"}, nil)
 	p.code(err, klink.CodeInvalid)
 	p.equal("after refusals", p.lookup("alice").Tags, []string{"vip"})
 }
@@ -117,7 +117,7 @@ func deleteUser(p *play) {
 	issued := p.lookup("alice").Sessions[0].Since
 	p.revoke("alice", "", issued.Add(1))
 	was := p.lookup("alice")
-	u, err := p.DeleteUser(p.ctx, app, "alice")
+	u, err := p.DeleteUser(p.Context(), app, "alice")
 	if err != nil || u.User != "alice" || len(u.Sessions) != 2 || u.Version <= was.Version {
 		p.Fatalf("delete: got %+v, %v", u, err)
 	}
@@ -142,7 +142,7 @@ func deleteUser(p *play) {
 	if len(out.Tags) != 0 || out.Version <= u.Version {
 		p.Errorf("login after delete: got %+v, want no tags and a version above %d", out, u.Version)
 	}
-	none, err := p.DeleteUser(p.ctx, app, "nobody")
+	none, err := p.DeleteUser(p.Context(), app, "nobody")
 	if err != nil || none.User != "nobody" || none.Online() || none.Version != 0 {
 		p.Errorf("delete of an unknown user: got %+v, %v", none, err)
 	}
@@ -160,7 +160,7 @@ func restart(p *play) {
 	p.tags("bob", []string{"x"}, nil)
 	p.tags("bob", nil, []string{"x"})
 	p.tags("carol", []string{"y"}, nil)
-	if _, err := p.DeleteUser(p.ctx, app, "carol"); err != nil {
+	if _, err := p.DeleteUser(p.Context(), app, "carol"); err != nil {
 		p.Fatal(err)
 	}
 	issued := p.lookup("alice").Sessions[0].Since

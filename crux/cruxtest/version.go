@@ -40,7 +40,7 @@ func everyChange(p *play) {
 	}
 	grown("logout", p.unregister(logout(b)).Version)
 	grown("last logout", p.unregister(logout(c)).Version)
-	u, err := p.DeleteUser(p.ctx, app, "alice")
+	u, err := p.DeleteUser(p.Context(), app, "alice")
 	if err != nil || u.Version <= last {
 		p.Errorf("delete: got %+v, %v, want a version above %d", u, err, last)
 	}
@@ -107,7 +107,7 @@ func concurrentReconnects(p *play) {
 		inc := p.begin(fmt.Sprint("fe", f))
 		wg.Go(func() {
 			for range rounds {
-				out, err := p.Register(p.ctx, []crux.Registration{p.login(inc, "alice", "phone")})
+				out, err := p.Register(p.Context(), []crux.Registration{p.login(inc, "alice", "phone")})
 				if err != nil || out[0].Verdict != crux.Admitted {
 					p.Errorf("register: %+v, %v", out, err)
 					return
