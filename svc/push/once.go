@@ -1,6 +1,7 @@
 package push
 
 import (
+	"container/list"
 	"crypto/sha256"
 	"sync"
 	"time"
@@ -37,19 +38,20 @@ type onceKey struct{ app, key string }
 
 // onceAnswer is the place of an answer. The table's lock guards it.
 type onceAnswer struct {
-	key    onceKey
-	digest [sha256.Size]byte
-	begun  time.Time
-	done   bool
-	result Result // without outcomes
+	key      onceKey
+	digest   [sha256.Size]byte
+	begun    time.Time
+	age      *list.Element // in byAge; nil: not in the table any more
+	finished *list.Element // in finished; nil: under way
+	result   Result        // without outcomes
 }
 
-// onceTable keeps answers in the order in which their pushes began.
+// onceTable holds answers and pushes that will give one.
 type onceTable struct {
-	mu      sync.Mutex
-	answers map[onceKey]*onceAnswer
-	order   []*onceAnswer // from head on; entries that are not in answers any more are skipped
-	head    int
+	mu       sync.Mutex
+	answers  map[onceKey]*onceAnswer
+	byAge    list.List // in the order in which the pushes began
+	finished list.List // in the order in which they ended
 }
 
 // begin finds the answer for o, or makes o the push that will give it.
@@ -79,59 +81,44 @@ func (t *onceTable) begin(k onceKey, digest [sha256.Size]byte, now time.Time) (a
 		switch {
 		case a.digest != digest:
 			return nil, false, ErrKeyReused
-		case !a.done:
+		case a.finished == nil:
 			return nil, false, ErrInProgress
 		}
 		return a, false, nil
 	}
-	if len(t.answers) >= MaxOnce && !t.evict() {
-		return nil, false, errOnceFull
+	if len(t.answers) >= MaxOnce {
+		oldest := t.finished.Front()
+		if oldest == nil {
+			return nil, false, errOnceFull
+		}
+		t.remove(oldest.Value.(*onceAnswer))
 	}
 	a = &onceAnswer{key: k, digest: digest, begun: now}
-	t.answers[k] = a
-	t.push(a)
+	t.answers[k], a.age = a, t.byAge.PushBack(a)
 	return a, true, nil
-}
-
-func (t *onceTable) push(a *onceAnswer) {
-	if t.head > len(t.order)/2 || len(t.order)-t.head >= 2*MaxOnce {
-		kept := t.order[:0]
-		for _, o := range t.order[t.head:] {
-			if t.answers[o.key] == o {
-				kept = append(kept, o)
-			}
-		}
-		clear(t.order[len(kept):])
-		t.order, t.head = kept, 0
-	}
-	t.order = append(t.order, a)
 }
 
 // expire removes what is older than OnceTTL, also pushes whose front end has never answered.
 func (t *onceTable) expire(now time.Time) {
-	for t.head < len(t.order) {
-		a := t.order[t.head]
-		live := t.answers[a.key] == a
-		if live && now.Sub(a.begun) < OnceTTL {
+	for e := t.byAge.Front(); e != nil; e = t.byAge.Front() {
+		a := e.Value.(*onceAnswer)
+		if now.Sub(a.begun) < OnceTTL {
 			return
 		}
-		if live {
-			delete(t.answers, a.key)
-		}
-		t.order[t.head] = nil
-		t.head++
+		t.remove(a)
 	}
 }
 
-// evict makes room by removing the oldest finished answer.
-func (t *onceTable) evict() bool {
-	for i := t.head; i < len(t.order); i++ {
-		if a := t.order[i]; a.done && t.answers[a.key] == a {
-			delete(t.answers, a.key)
-			return true
-		}
+func (t *onceTable) remove(a *onceAnswer) {
+	if a.age == nil {
+		return
 	}
-	return false
+	delete(t.answers, a.key)
+	t.byAge.Remove(a.age)
+	if a.finished != nil {
+		t.finished.Remove(a.finished)
+	}
+	a.age, a.finished = nil, nil
 }
 
 // end stores the answer. Nothing was done if err is set: then the key is free again.
@@ -139,11 +126,12 @@ func (t *onceTable) end(a *onceAnswer, r *Result, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if err != nil {
-		if t.answers[a.key] == a {
-			delete(t.answers, a.key)
-		}
+		t.remove(a)
 		return
 	}
-	a.done, a.result = true, *r
+	a.result = *r
 	a.result.Report.Outcomes, a.result.Report.SentTo = nil, nil
+	if a.age != nil {
+		a.finished = t.finished.PushBack(a)
+	}
 }

@@ -44,7 +44,9 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{store: cfg.Store, dir: cfg.Directory, timeout: cfg.Timeout}
 	s.once.answers = make(map[onceKey]*onceAnswer)
-	s.traces.limit = max(cfg.Traces, 0)
+	s.once.byAge.Init()
+	s.once.finished.Init()
+	s.traces.limit, s.traces.maxBytes = max(cfg.Traces, 0), maxTraceBytes
 	return s, nil
 }
 

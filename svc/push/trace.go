@@ -63,7 +63,8 @@ func (t *trace) part(fe string) *tracePart {
 
 // traceRing keeps the newest traces, bounded in number and bytes.
 type traceRing struct {
-	limit int
+	limit    int
+	maxBytes int
 
 	mu        sync.Mutex
 	ring      []*trace // as a ring once it has limit places
@@ -112,7 +113,7 @@ func (r *traceRing) forget() {
 
 // trim forgets the oldest until the bytes fit; the newest stays unless one more is coming.
 func (r *traceRing) trim(coming int) {
-	for r.bytes > maxTraceBytes && r.n+coming > 1 {
+	for r.bytes > r.maxBytes && r.n+coming > 1 {
 		r.forget()
 	}
 }
