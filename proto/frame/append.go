@@ -36,7 +36,7 @@ func appendElement[T string | []byte](dst []byte, number byte, v T) []byte {
 	return append(dst, v...)
 }
 
-func appendElements[T string | []byte](dst []byte, number byte, vs []T) []byte {
+func appendElements(dst []byte, number byte, vs [][]byte) []byte {
 	for _, v := range vs {
 		dst = appendElement(dst, number, v)
 	}

@@ -119,13 +119,14 @@ func TestViewsHaveNoRoom(t *testing.T) {
 func TestTextIsMadeUTF8(t *testing.T) {
 	bad := "a\xffb"
 	bodies := map[string][]byte{
-		"error":      frame.AppendError(nil, &frame.Error{Text: bad, Limit: bad}),
-		"disconnect": frame.AppendDisconnect(nil, &frame.Disconnect{Reason: bad, Target: bad}),
-		"response":   frame.AppendResponse(nil, &frame.Response{Text: bad}),
-		"subscribed": frame.AppendSubscribed(nil, &frame.Subscribed{Tags: []frame.TagResult{{Tag: bad, Text: bad}}}),
-		"gap":        frame.AppendGap(nil, &frame.Gap{Tag: bad, Reason: bad}),
-		"connected":  frame.AppendConnected(nil, &frame.Connected{User: bad, App: bad, Session: bad}),
-		"published":  frame.AppendPublished(nil, &frame.Published{Push: bad}),
+		"error":        frame.AppendError(nil, &frame.Error{Text: bad, Limit: bad}),
+		"disconnect":   frame.AppendDisconnect(nil, &frame.Disconnect{Reason: bad, Target: bad}),
+		"response":     frame.AppendResponse(nil, &frame.Response{Text: bad}),
+		"subscribed":   frame.AppendSubscribed(nil, &frame.Subscribed{Tags: []frame.TagResult{{Tag: bad, Text: bad}}}),
+		"gap":          frame.AppendGap(nil, &frame.Gap{Tag: bad, Reason: bad}),
+		"connected":    frame.AppendConnected(nil, &frame.Connected{User: bad, App: bad, Session: bad, Endpoints: []string{bad}, Capabilities: []string{bad}}),
+		"tags_changed": frame.AppendTagsChanged(nil, &frame.TagsChanged{Added: []string{bad}, Removed: []string{bad}}),
+		"published":    frame.AppendPublished(nil, &frame.Published{Push: bad}),
 	}
 	for name, body := range bodies {
 		var s frame.Server
@@ -178,6 +179,40 @@ func TestDecodeJSONHeartbeat(t *testing.T) {
 	for _, text := range []string{"", "null", "1", "[]", "{", `{"pong":{"id":-1}}`, `{"pong":{},"bye":{}}`, "{\"bye\":{\"reason\":\"\xff\"}}", `{}{}`} {
 		if err := c.DecodeJSON([]byte(text)); err == nil {
 			t.Errorf("%q: taken as %v", text, c.Kind)
+		}
+	}
+}
+
+// The text tells a writer of clients what is wrong; it travels in the reason of the Disconnect.
+func TestDecodeErrors(t *testing.T) {
+	tests := map[string]string{
+		"\x80":             "it ends within a field",
+		"\x4a\x02\x08\xff": "pong: it ends within a field",
+		"\x4a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02": "pong: a number has more than 64 bits",
+		"\x02\x00":             "a field number is out of range",
+		"\x0e":                 "a field has a wire type that does not exist",
+		"\x0b\x14":             "the end of a group does not match a start",
+		"\x0c":                 "the end of a group does not match a start",
+		"\x52\x03\x0a\x01\xff": "bye: a string is not valid UTF-8",
+	}
+	var c frame.Client
+	for body, want := range tests {
+		if err := c.Decode([]byte(body)); err == nil || err.Error() != want {
+			t.Errorf("%x: %v, want %s", body, err, want)
+		}
+	}
+}
+
+func TestCodesOutOfRange(t *testing.T) {
+	tests := map[string]klink.Code{
+		"\x4a\x04\x10\x80\x80\x04":                             klink.CodeInternal, // 65536
+		"\x4a\x0b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01": klink.CodeInternal, // -1
+		"\x4a\x04\x10\xff\xff\x03":                             65535,
+	}
+	var s frame.Server
+	for body, want := range tests {
+		if err := s.Decode([]byte(body)); err != nil || s.Error.Code != want {
+			t.Errorf("%x: %v, %v; want %v", body, s.Error.Code, err, want)
 		}
 	}
 }

@@ -7,11 +7,20 @@ import (
 
 // appendSafe appends a string that may hold parts of an error text or of a name: what is not UTF-8 in it is replaced, since a client would
 // refuse the whole frame.
-func appendSafe(dst []byte, number byte, s string) []byte {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\ufffd")
+func appendSafe(dst []byte, number byte, s string) []byte { return appendField(dst, number, safe(s)) }
+
+func appendSafeElements(dst []byte, number byte, vs []string) []byte {
+	for _, v := range vs {
+		dst = appendElement(dst, number, safe(v))
 	}
-	return appendField(dst, number, s)
+	return dst
+}
+
+func safe(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "\ufffd")
 }
 
 // AppendConnected appends one ServerFrame body.
@@ -35,9 +44,9 @@ func AppendConnected(dst []byte, m *Connected) []byte {
 		dst = appendUint(dst, 4, uint64(l.QueuedBytes))
 		dst = end(appendUint(dst, 5, uint64(l.FramesPerSecond)), in)
 	}
-	dst = appendElements(dst, 5, m.Capabilities)
+	dst = appendSafeElements(dst, 5, m.Capabilities)
 	dst = appendUint(dst, 6, uint64(int64(m.Resume)))
-	dst = appendElements(dst, 7, m.Endpoints)
+	dst = appendSafeElements(dst, 7, m.Endpoints)
 	dst = appendBool(dst, 8, m.Provisional)
 	dst = appendBool(dst, 9, m.Degraded)
 	dst = appendSafe(dst, 10, m.User)
@@ -79,8 +88,8 @@ func AppendSubscribed(dst []byte, m *Subscribed) []byte {
 // AppendTagsChanged appends one ServerFrame body.
 func AppendTagsChanged(dst []byte, m *TagsChanged) []byte {
 	dst, at := open(dst, byte(ServerTagsChanged))
-	dst = appendElements(dst, 1, m.Added)
-	return end(appendElements(dst, 2, m.Removed), at)
+	dst = appendSafeElements(dst, 1, m.Added)
+	return end(appendSafeElements(dst, 2, m.Removed), at)
 }
 
 // AppendPublished appends one ServerFrame body.

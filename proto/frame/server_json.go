@@ -16,7 +16,7 @@ func ServerJSON(body []byte) []byte {
 	if err := s.Decode(body); err != nil {
 		return []byte(notAFrame)
 	}
-	o := object{b: make([]byte, 0, 32+len(body)*3/2)}
+	o := object{b: make([]byte, 0, 96+len(body)*3/2)}
 	o.b = append(o.b, '{')
 	if s.Kind != ServerPong && s.Kind != ServerUnknown {
 		o.open(jsonNames[s.Kind])

@@ -13,6 +13,8 @@ var lengthTable = []prefix{
 	{Name: "at the limit", Hex: "808004", Limit: 65536, Length: 65536},
 	{Name: "nothing yet", Hex: "", Limit: 65536, Length: -1},
 	{Name: "not whole yet", Hex: "ff", Limit: 65536, Length: -1},
+	{Name: "not whole yet, can be the limit", Hex: "8080", Limit: 16384, Length: -1},
+	{Name: "not whole yet, will be above the limit", Hex: "8080", Limit: 16383, Error: "a frame of at least 16384 bytes, limit 16383"},
 	{Name: "above the limit", Hex: "818004", Limit: 65536, Error: "a frame of at least 65537 bytes, limit 65536"},
 	{Name: "above the limit before its end", Hex: "808080", Limit: 65536, Error: "a frame of at least 2097152 bytes, limit 65536"},
 	{Name: "zero in two bytes", Hex: "8000", Limit: 65536, Error: "the length of a frame is written in more bytes than it needs"},
@@ -146,6 +148,8 @@ var variantTable = []vector{
 	{Name: "number cut to 32 bits", From: "client", Hex: "4206" + "088180808010", JSON: `{"setHeartbeat":{"seconds":1}}`},
 	{Name: "unknown field in a frame", From: "server", Hex: "42020801" + "f83f01", JSON: `{"ping":{"id":"1"}}`},
 	{Name: "unknown kind", From: "server", Hex: "fa0100", JSON: `{}`},
+	{Name: "defaults written out", From: "server", Hex: "4a0808001000" + "1a002200", JSON: `{"error":{}}`, Note: "error code 0 is OK"},
+	{Name: "highest error code", From: "server", Hex: "4a0410ffff03", JSON: `{"error":{"code":65535}}`},
 	{Name: "unknown error code", From: "server", Hex: "4a0310e707", JSON: `{"error":{"code":999}}`, Note: "a number where the name is not known"},
 }
 
