@@ -1,0 +1,130 @@
+package connmgr
+
+import "time"
+
+// drainMailbox takes what others posted: tasks run at once, pushes go to their app's lane.
+func (s *Shard) drainMailbox() {
+	s.tasks, s.parts = s.box.take(s.tasks, s.parts)
+	for i, t := range s.tasks {
+		s.tasks[i] = nil
+		t.Run(s)
+	}
+	for i, p := range s.parts {
+		s.parts[i] = nil
+		_, l := s.apps.lane(p.d.app)
+		if p.d.direct() {
+			l.direct = append(l.direct, p)
+		} else {
+			l.addRound(s, p)
+		}
+		if !l.listed {
+			l.listed = true
+			s.ring = append(s.ring, l)
+		}
+	}
+}
+
+// runLanes works on the pushes for at most one slice of time. It returns how long the loop may sleep as far as pushes are
+// concerned: 0 when there is more to do now, -1 when there is nothing.
+func (s *Shard) runLanes() (waitMs int) {
+	if len(s.ring) == 0 {
+		return -1
+	}
+	end := time.Now().Add(sliceTime)
+	idle, wait := 0, -1
+	for len(s.ring) > 0 && idle < len(s.ring) {
+		if s.turn >= len(s.ring) {
+			s.turn = 0
+		}
+		l := s.ring[s.turn]
+		did, w := s.runLane(l)
+		if !l.busy() {
+			l.listed = false
+			s.ring = append(s.ring[:s.turn], s.ring[s.turn+1:]...)
+			continue
+		}
+		s.turn++
+		if did == 0 {
+			idle++
+			if w >= 0 && (wait < 0 || w < wait) {
+				wait = w
+			}
+			continue
+		}
+		idle = 0
+		if !time.Now().Before(end) {
+			return 0
+		}
+	}
+	if len(s.ring) == 0 {
+		return -1
+	}
+	return max(wait, 1)
+}
+
+// runLane gives the lane its quantum: named sessions, then rounds. With nothing done it says how many ms to wait.
+func (s *Shard) runLane(l *lane) (did, waitMs int) {
+	n := 0
+	for n < len(l.direct) && did < quantum {
+		did += s.deliverDirect(l, l.direct[n])
+		l.direct[n] = nil
+		n++
+	}
+	l.direct = l.direct[:copy(l.direct, l.direct[n:])]
+
+	for quota := quantum; quota > 0; {
+		i, w := s.pick(l)
+		if i < 0 {
+			return did, w
+		}
+		r := l.rounds[i]
+		k := s.step(l, r, quota)
+		quota -= k + 1 // a round that meets nobody costs something, too
+		did += k + 1
+		if r.phase == phaseDone {
+			copy(l.rounds[i:], l.rounds[i+1:])
+			l.rounds[len(l.rounds)-1] = nil
+			l.rounds = l.rounds[:len(l.rounds)-1]
+			s.end(l, r)
+		}
+	}
+	return did, -1
+}
+
+// pick is the first round that may run now: one that has started, or whose tag's last round is long enough ago.
+func (s *Shard) pick(l *lane) (i, waitMs int) {
+	wait := -1
+	gap := int64(roundGap)
+	if s.box.crowded(s.mgr.cfg.MailboxBytes) {
+		gap = overloadGap
+	}
+	for i, r := range l.rounds {
+		if r.started || r.tag == "" {
+			return i, 0
+		}
+		last, ok := l.recent[r.tag]
+		if !ok || s.nowMs-last >= gap {
+			return i, 0
+		}
+		if !r.deferred {
+			r.deferred = true
+			s.stats.Deferred.Add(1)
+		}
+		if w := int(gap - (s.nowMs - last)); wait < 0 || w < wait {
+			wait = w
+		}
+	}
+	return -1, wait
+}
+
+// deliverDirect does a push to named sessions at once; they are at most as many as one request may name.
+func (s *Shard) deliverDirect(l *lane, p *part) (did int) {
+	r := &s.single
+	*r = round{parts: append(r.parts[:0], p), tagAt: -1, first: nil}
+	if len(p.d.sessions) > 1 {
+		r.seen = s.takeSet()
+	}
+	did = s.stepSessions(r, p.d, len(p.d.sessions)+1)
+	s.end(l, r)
+	return did + 1
+}

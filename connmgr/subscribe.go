@@ -1,0 +1,92 @@
+package connmgr
+
+import (
+	"fmt"
+
+	"github.com/klinkio/klink"
+	"github.com/klinkio/klink/proto/frame"
+)
+
+// join gives the session a tag, within the limit of tags.
+func (s *Shard) join(slot uint32, l *lane, tag []byte) (klink.Code, string) {
+	if s.index.Count(slot) >= s.mgr.cfg.MaxTags {
+		if id, ok := s.index.Lookup(s.key(l, string(tag))); !ok || !s.index.Has(slot, id) {
+			s.stats.Refused[LimitTags].Add(1)
+			return klink.CodeLimit, fmt.Sprintf("at most %d tags per connection", s.mgr.cfg.MaxTags)
+		}
+		return klink.OK, ""
+	}
+	s.keyBuf = appendTagKey(s.keyBuf[:0], l, tag)
+	s.index.JoinBytes(slot, s.keyBuf)
+	return klink.OK, ""
+}
+
+// allowedJoin joins a tag that the client asks for, where its grants allow it.
+func (s *Shard) allowedJoin(slot uint32, ss *session, l *lane, tag []byte) (klink.Code, string) {
+	name := string(tag)
+	if err := klink.CheckID("tag", name, klink.MaxTagLen); err != nil {
+		return klink.CodeInvalid, err.Error()
+	}
+	if !s.grants.get(ss.grants).CanSubscribe(name) {
+		return klink.CodeForbidden, "the token does not allow this tag"
+	}
+	return s.join(slot, l, tag)
+}
+
+// subscribe joins tags. The index has them before the answer is sent, so the answer is a barrier.
+func (s *Shard) subscribe(slot uint32, ss *session, f *frame.Subscribe) {
+	l := s.apps.at(ss.app)
+	res := s.results[:0]
+	for i := range f.Tags {
+		code, text := s.allowedJoin(slot, ss, l, f.Tags[i].Tag)
+		res = append(res, frame.TagResult{Tag: string(f.Tags[i].Tag), Error: code, Text: text})
+	}
+	s.buf = frame.AppendSubscribed(s.buf[:0], &frame.Subscribed{ID: f.ID, Tags: res, Barrier: true})
+	s.results = res
+	s.answerBody(slot, ss, s.buf)
+}
+
+func (s *Shard) unsubscribe(slot uint32, ss *session, f *frame.Unsubscribe) {
+	l := s.apps.at(ss.app)
+	res := s.results[:0]
+	for _, tag := range f.Tags {
+		r := frame.TagResult{Tag: string(tag)}
+		s.keyBuf = appendTagKey(s.keyBuf[:0], l, tag)
+		if left, _ := s.index.Leave(slot, string(s.keyBuf)); !left {
+			r.Error, r.Text = klink.CodeNotFound, "this connection does not carry the tag"
+		}
+		res = append(res, r)
+	}
+	s.buf = frame.AppendSubscribed(s.buf[:0], &frame.Subscribed{ID: f.ID, Tags: res, Left: true})
+	s.results = res
+	s.answerBody(slot, ss, s.buf)
+}
+
+// ChangeTags applies what a back end changed on a user to one of its sessions and tells the client.
+func (s *Shard) ChangeTags(h klink.Handle, add, remove []string) {
+	slot, ss := s.live(h)
+	if ss == nil {
+		return
+	}
+	l := s.apps.at(ss.app)
+	var m frame.TagsChanged
+	for _, t := range remove {
+		if left, _ := s.index.Leave(slot, s.key(l, t)); left {
+			m.Removed = append(m.Removed, t)
+		}
+	}
+	for _, t := range add {
+		id, ok := s.index.Lookup(s.key(l, t))
+		if ok && s.index.Has(slot, id) {
+			continue
+		}
+		if code, _ := s.join(slot, l, []byte(t)); code == klink.OK {
+			m.Added = append(m.Added, t)
+		}
+	}
+	if len(m.Added)+len(m.Removed) == 0 {
+		return
+	}
+	s.buf = frame.AppendTagsChanged(s.buf[:0], &m)
+	s.answerBody(slot, ss, s.buf)
+}
