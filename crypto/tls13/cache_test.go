@@ -172,3 +172,60 @@ func TestNonceReuse(t *testing.T) {
 		}
 	}
 }
+
+// The AEAD of a replaced key goes at once, not when the connection is used next.
+func TestKeyUpdateDropsTheAEAD(t *testing.T) {
+	c := pair(t, suiteAES128)
+	entry := func() *entry {
+		i, _ := c.cache.find(connKey)
+		return &c.cache.entries[i]
+	}
+	if _, err := c.r.AppendSeal(c.cache, connKey, nil, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	data(t, c.open(c.send(typeApplication, 'x')))
+	if entry().seal == nil || entry().open == nil {
+		t.Fatal("not cached")
+	}
+	c.open(c.send(typeHandshake, 24, 0, 0, 1, 1))
+	if entry().open != nil || entry().seal == nil {
+		t.Error("the old read key is kept, or the write key is gone before its update")
+	}
+	if _, err := c.r.AppendPending(c.cache, connKey, nil); err != nil {
+		t.Fatal(err)
+	}
+	if entry().seal != nil {
+		t.Error("the old write key is kept")
+	}
+}
+
+// A cache that missed KeyUpdates, because the connection was elsewhere meanwhile, does not use its old AEADs.
+func TestCacheBehindTheRecord(t *testing.T) {
+	c := pair(t, suiteAES256)
+	elsewhere := NewCache(1)
+	pass := func(cache *Cache, wire []byte, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range openAll(&c.raw, c.rawC, wire) {
+			if e.err != nil {
+				t.Fatal(e.err)
+			}
+		}
+		if wire, err = c.raw.AppendSeal(c.rawC, connKey, nil, []byte("up")); err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range openAll(&c.r, cache, wire) {
+			if e.err != nil {
+				t.Fatal(e.err)
+			}
+		}
+	}
+	wire, err := c.r.AppendSeal(c.cache, connKey, nil, []byte("here"))
+	pass(c.cache, wire, err)
+	wire, err = c.r.AppendKeyUpdate(elsewhere, connKey, nil) // the peer answers, so both directions change
+	pass(elsewhere, wire, err)
+	wire, err = c.r.AppendSeal(c.cache, connKey, nil, []byte("back"))
+	pass(c.cache, wire, err)
+}

@@ -21,7 +21,7 @@
 // to one goroutine, not necessarily the same. [Server.SetTicketKeys], [Server.SetCertificates] and [Server.Stats] may be called
 // from anywhere, and so may the done function that an AsyncSigner gets. A coroutine must be resumed by the goroutine that made
 // it, and that goroutine must not be locked to its thread in between. Each started Handshake must end in Export, Conn, an
-// error, or Abort: an abandoned one keeps its coroutine (about 23 KB) for ever.
+// error, or Abort: an abandoned one keeps its coroutine (about 20 KB) for ever.
 //
 // # Bytes
 //

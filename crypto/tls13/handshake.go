@@ -34,7 +34,7 @@ type Result struct {
 	Retried     bool // with a HelloRetryRequest
 }
 
-// Handshake is one handshake of a Server. It has no stack before the client's first record is complete, and about 23 KB from then
+// Handshake is one handshake of a Server. It has no stack before the client's first record is complete, and about 20 KB from then
 // until it ends.
 type Handshake struct {
 	// Owner is the caller's: for example the handle of the connection, for OnSigned.

@@ -56,7 +56,7 @@ func (r *Retained) Feed(cipher []byte, yield func(plain []byte)) (closed bool, e
 	}
 }
 
-// AppendSeal protects plaintext and appends the records, after what is pending, to dst. ErrKeyLimit's reason is ReasonKeyLimit: the
+// AppendSeal protects plaintext and appends the records, after what is pending, to dst. An error with ReasonKeyLimit: the
 // connection has to be closed, as this engine can't replace its key.
 func (r *Retained) AppendSeal(dst, plaintext []byte) ([]byte, error) {
 	dst = r.AppendPending(dst)

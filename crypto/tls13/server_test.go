@@ -142,7 +142,11 @@ func TestWrapSession(t *testing.T) {
 	}
 	pad = maxTicket + 1
 	wantError(t, shake(s.NewHandshake(), newMemClient(client)), ReasonHandshake, NoAlert)
-	if calls != 4 {
+	s.current, pad = s.NewHandshake(), 1
+	if _, err := s.cfg.WrapSession(tls.ConnectionState{}, &tls.SessionState{EarlyData: true}); err != nil {
+		t.Error(err)
+	}
+	if calls != 5 {
 		t.Errorf("%d calls of the wrapper", calls)
 	}
 }
@@ -168,7 +172,7 @@ func TestStats(t *testing.T) {
 
 func TestReasonNames(t *testing.T) {
 	seen := map[string]bool{}
-	for r := ReasonNone; r < NumReasons; r++ {
+	for r := range NumReasons {
 		if name := r.String(); name == "" || seen[name] {
 			t.Errorf("reason %d is %q", r, name)
 		} else {
