@@ -40,9 +40,10 @@ func (m *Manager) Drain(ctx context.Context, plan Drain) {
 	for _, s := range shards {
 		s.Post(TaskFunc(func(s *Shard) {
 			share := float64(s.stats.Sessions.Load()) / float64(total)
+			step := uint32(plan.Spread.Milliseconds()/int64(total)) + 1
 			s.drain = drainer{
 				on: true, plan: plan, perMs: max(float64(plan.PerSecond)*share, 1) / 1000, lastMs: s.nowMs,
-				next: s.slab.slots(), stepMs: uint32(plan.Spread.Milliseconds()/int64(total)) + 1, drained: done,
+				next: s.slab.slots(), stepMs: step * uint32(len(shards)), slotMs: step * uint32(s.loop.Index()), drained: done,
 			}
 		}))
 	}

@@ -100,25 +100,32 @@ func (s *Server) bind(i int) error {
 // Addrs are the bound addresses, in the order of the configured listeners.
 func (s *Server) Addrs() []net.Addr { return s.addrs }
 
-// Run serves until ctx ends; then all connections are closed, and it returns when the last is gone. It may be called once.
+// Run serves until ctx ends, or a loop fails; then all connections are closed, and it returns when the last is gone. It may be called
+// once.
 func (s *Server) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	var io, hs sync.WaitGroup
 	errs := make(chan error, len(s.loops)+len(s.hs))
+	watch := func(run func() error) {
+		if err := run(); err != nil {
+			errs <- err
+			cancel() // without one of its loops a server would lose the connections that the kernel gives to it
+		}
+	}
 	for _, h := range s.hs {
-		hs.Go(func() { errs <- h.run() })
+		hs.Go(func() { watch(h.run) })
 	}
 	for _, l := range s.loops {
-		io.Go(func() { errs <- l.run() })
+		io.Go(func() { watch(l.run) })
 	}
-	stop := context.AfterFunc(ctx, func() {
-		for _, h := range s.hs {
-			h.stop()
-		}
-		for _, l := range s.loops {
-			l.mail(func() { l.shutdown() })
-		}
-	})
-	defer stop()
+	<-ctx.Done()
+	for _, h := range s.hs {
+		h.stop()
+	}
+	for _, l := range s.loops {
+		l.mail(l.shutdown)
+	}
 	hs.Wait() // their last connections are handed back before the I/O loops end
 	for _, l := range s.loops {
 		l.mail(func() { l.ending = true })
