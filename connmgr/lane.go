@@ -14,7 +14,7 @@ type lane struct {
 	direct []*part
 	rounds []*round
 	open   map[string]*round // by tag: rounds that did not start yet and may take another push
-	recent map[string]int64  // by tag: when the last round of a large tag started, ms
+	recent map[string]int64  // by tag: when the last round of a large tag ended, ms
 	listed bool              // in the shard's ring of busy lanes
 
 	sessions int

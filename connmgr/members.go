@@ -7,15 +7,6 @@ import (
 	"github.com/klinkio/klink"
 )
 
-// Member is one session that carries a tag.
-type Member struct {
-	Identity
-	Handle    klink.Handle
-	Transport klink.Transport
-	Since     time.Time
-	Version   klink.Version
-}
-
 // Count is how many sessions of an app carry a tag, read on each loop in O(1).
 func (m *Manager) Count(ctx context.Context, app, tag string) (int, error) {
 	shards := m.Shards()
@@ -45,9 +36,9 @@ type MemberCursor struct {
 
 // Members is one page of at most limit sessions that carry a tag, and where the next begins. done says that there is none.
 // Members that come and go between two pages may be missed or met twice, as with any list that changes.
-func (m *Manager) Members(ctx context.Context, app, tag string, cur MemberCursor, limit int) (page []Member, next MemberCursor, done bool, err error) {
+func (m *Manager) Members(ctx context.Context, app, tag string, cur MemberCursor, limit int) (page []klink.Member, next MemberCursor, done bool, err error) {
 	type answer struct {
-		page []Member
+		page []klink.Member
 		at   uint32
 		more bool
 	}
@@ -70,7 +61,7 @@ func (m *Manager) Members(ctx context.Context, app, tag string, cur MemberCursor
 	return page, cur, true, nil
 }
 
-func (s *Shard) members(app, tag string, at uint32, page []Member, limit int) (_ []Member, next uint32, more bool) {
+func (s *Shard) members(app, tag string, at uint32, page []klink.Member, limit int) (_ []klink.Member, next uint32, more bool) {
 	l, ok := s.apps.find(app)
 	if !ok {
 		return page, 0, false
@@ -91,17 +82,18 @@ func (s *Shard) members(app, tag string, at uint32, page []Member, limit int) (_
 	return page, at, true
 }
 
-func (s *Shard) member(slot uint32) Member {
+func (s *Shard) member(slot uint32) klink.Member {
 	ss := s.slab.at(slot)
-	return Member{
-		Identity: s.identity(ss), Handle: s.handle(slot, ss), Transport: ss.transport,
-		Since: time.UnixMilli(ss.sinceMs), Version: klink.Version(ss.version),
+	u, d := s.ids.get(ss.ids)
+	return klink.Member{
+		SessionRef: klink.SessionRef{Incarnation: s.mgr.inc(), Handle: s.handle(slot, ss), User: string(u), Device: string(d)},
+		Transport:  ss.transport, Since: time.UnixMilli(ss.sinceMs), Version: klink.Version(ss.version),
 	}
 }
 
 // SessionInfo is what the FE itself knows of one session, for traces.
 type SessionInfo struct {
-	Member
+	klink.Member
 	Tags        []string
 	QueuedBytes int
 	LastHeard   time.Duration // ago

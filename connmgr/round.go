@@ -13,7 +13,7 @@ const (
 	sliceTime = 2 * time.Millisecond
 	// quantum is how many sends a lane does before the next lane's turn.
 	quantum = 256
-	// A tag with at least largeRound members here starts at most one round per roundGap (overloadGap while the
+	// After a round to at least largeRound members a tag rests for roundGap ms (overloadGap while the
 	// mailbox is more than half full): pushes that come in between ride the next round as one write per connection.
 	largeRound  = 256
 	roundGap    = 5  // ms
@@ -144,7 +144,7 @@ func (s *Shard) stepSessions(r *round, d *Delivery, quota int) (did int) {
 func (s *Shard) giveRef(r *round, ref *klink.SessionRef) {
 	rep := &r.parts[0].report
 	ss := s.slab.find(ref.Handle)
-	if ss == nil || ss.state != stateLive {
+	if ss == nil || ss.state != stateLive || ref.Incarnation != s.mgr.inc() {
 		rep.Matched++
 		rep.Dropped[klink.DropGone]++
 		s.stats.Dropped[klink.DropGone].Add(1)

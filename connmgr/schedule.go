@@ -2,6 +2,9 @@ package connmgr
 
 import "time"
 
+// maxDirect is how many sessions a push may name to be done at once; more are a round, done in slices.
+const maxDirect = 64
+
 // drainMailbox takes what others posted: tasks run at once, pushes go to their app's lane.
 func (s *Shard) drainMailbox() {
 	s.tasks, s.parts = s.box.take(s.tasks, s.parts)
@@ -12,7 +15,7 @@ func (s *Shard) drainMailbox() {
 	for i, p := range s.parts {
 		s.parts[i] = nil
 		_, l := s.apps.lane(p.d.app)
-		if p.d.direct() {
+		if p.d.direct() && len(p.d.sessions) <= maxDirect {
 			l.direct = append(l.direct, p)
 		} else {
 			l.addRound(s, p)
@@ -117,7 +120,7 @@ func (s *Shard) pick(l *lane) (i, waitMs int) {
 	return -1, wait
 }
 
-// deliverDirect does a push to named sessions at once; they are at most as many as one request may name.
+// deliverDirect does a push to a few named sessions at once.
 func (s *Shard) deliverDirect(l *lane, p *part) (did int) {
 	r := &s.single
 	*r = round{parts: append(r.parts[:0], p), tagAt: -1, first: nil}

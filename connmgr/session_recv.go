@@ -112,6 +112,8 @@ func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byt
 		return
 	}
 	switch c.Kind {
+	case frame.KindPing: // written in another way than isPing knows
+		s.answer(slot, ss, s.pong)
 	case frame.KindConnect:
 		s.disconnect(slot, ss, klink.DisconnectProtocol, "a second Connect")
 	case frame.KindSubscribe:
