@@ -2,7 +2,6 @@ package auth
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -28,93 +27,124 @@ type Claims struct {
 	Grants *Grants // made by Verify
 }
 
-// wire is the claims as JSON. Unknown claims are allowed: tokens are made by others, too.
+// wire is the claims as Mint writes them.
 type wire struct {
-	Sub      string    `json:"sub"`
-	App      string    `json:"app,omitempty"`
-	Device   string    `json:"device,omitempty"`
-	ID       string    `json:"jti,omitempty"`
-	Iat      *number   `json:"iat,omitempty"`
-	Nbf      *number   `json:"nbf,omitempty"`
-	Exp      *number   `json:"exp,omitempty"`
-	Aud      audiences `json:"aud,omitempty"`
-	Tags     []string  `json:"tags,omitempty"`
-	Join     []string  `json:"join,omitempty"`
-	Publish  []string  `json:"publish,omitempty"`
-	Services []string  `json:"services,omitempty"`
+	Sub      string   `json:"sub"`
+	App      string   `json:"app,omitempty"`
+	Device   string   `json:"device,omitempty"`
+	ID       string   `json:"jti,omitempty"`
+	Iat      *int64   `json:"iat,omitempty"`
+	Nbf      *int64   `json:"nbf,omitempty"`
+	Exp      *int64   `json:"exp,omitempty"`
+	Aud      []string `json:"aud,omitempty"`
+	Tags     []string `json:"tags,omitempty"`
+	Join     []string `json:"join,omitempty"`
+	Publish  []string `json:"publish,omitempty"`
+	Services []string `json:"services,omitempty"`
 }
 
-// number is a NumericDate: seconds, possibly with a fraction.
-type number float64
-
-func numberOf(t time.Time) *number {
+func date(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
 	}
-	return new(number(t.Unix()))
+	return new(t.Unix())
 }
 
-func (n *number) time() time.Time {
-	if n == nil {
-		return time.Time{}
+// parseClaims reads the claims. Those that are not known are passed over; the patterns stay as text, for the cache of grants.
+func parseClaims(b []byte) (c *Claims, patterns [3][]byte, err error) {
+	c = new(Claims)
+	seen := 0
+	s := scanner{b: b}
+	err = s.object(func(name, value []byte) error {
+		bit := -1
+		for i := range claimNames {
+			if string(name) == claimNames[i] {
+				bit = i
+				break
+			}
+		}
+		if bit < 0 {
+			return nil
+		}
+		if seen&(1<<bit) != 0 {
+			return fmt.Errorf("the claim %s stands twice", claimNames[bit])
+		}
+		seen |= 1 << bit
+		if err := c.set(bit, value, &patterns); err != nil {
+			return fmt.Errorf("the claim %s has the wrong form", claimNames[bit])
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.check()
 	}
-	sec, frac := math.Modf(float64(*n))
-	return time.Unix(int64(sec), int64(frac*1e9))
+	return c, patterns, err
 }
 
-// valid keeps dates where time.Time and 32 bits of seconds are exact.
-func (n *number) valid() bool { return n == nil || (*n >= 0 && *n < math.MaxUint32) }
+// claimNames are the claims that are read, by the number that set knows.
+var claimNames = [...]string{"sub", "app", "device", "jti", "iat", "nbf", "exp", "aud", "join", "tags", "publish", "services"}
 
-// audiences is a string or a list of strings.
-type audiences []string
-
-func (a *audiences) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] == '"' {
-		*a = make([]string, 1)
-		return json.Unmarshal(b, &(*a)[0])
-	}
-	return json.Unmarshal(b, (*[]string)(a))
-}
-
-func parseClaims(b []byte) (*Claims, error) {
-	var w wire
-	if err := json.Unmarshal(b, &w); err != nil {
-		return nil, errors.New("the claims are not the JSON that is expected")
-	}
-	if w.App == "" {
-		w.App = klink.DefaultApp
-	}
-	if err := klink.CheckID("sub", w.Sub, klink.MaxUserLen); err != nil {
-		return nil, err
-	}
-	if err := klink.CheckID("app", w.App, klink.MaxAppLen); err != nil {
-		return nil, err
-	}
-	if w.Device != "" {
-		if err := klink.CheckID("device", w.Device, klink.MaxDeviceLen); err != nil {
-			return nil, err
+func (c *Claims) set(claim int, value []byte, patterns *[3][]byte) (err error) {
+	switch claim {
+	case 0, 1, 2, 3:
+		t, err := textOf(value)
+		if err != nil {
+			return err
+		}
+		switch dst := [...]*string{&c.User, &c.App, &c.Device, &c.ID}[claim]; {
+		case claim == 1 && string(t) == klink.DefaultApp:
+			*dst = klink.DefaultApp
+		default:
+			*dst = string(t)
+		}
+	case 4, 5, 6:
+		v, err := dateOf(value)
+		if err != nil || v < 0 || v >= math.MaxUint32 {
+			return errJSON
+		}
+		sec, frac := math.Modf(v)
+		*[...]*time.Time{&c.Issued, &c.NotBefore, &c.Expires}[claim-4] = time.Unix(int64(sec), int64(frac*1e9))
+	case 7:
+		c.Audience, err = textsOf(value, true)
+	case 8:
+		c.Join, err = textsOf(value, false)
+	default:
+		if string(value) != "null" {
+			patterns[claim-9] = value
 		}
 	}
-	if len(w.Join) > MaxPatterns {
-		return nil, fmt.Errorf("join has %d tags, limit %d", len(w.Join), MaxPatterns)
+	return err
+}
+
+func (c *Claims) check() error {
+	if c.App == "" {
+		c.App = klink.DefaultApp
 	}
-	for _, t := range w.Join {
+	if err := klink.CheckID("sub", c.User, klink.MaxUserLen); err != nil {
+		return err
+	}
+	if err := klink.CheckID("app", c.App, klink.MaxAppLen); err != nil {
+		return err
+	}
+	if c.Device != "" {
+		if err := klink.CheckID("device", c.Device, klink.MaxDeviceLen); err != nil {
+			return err
+		}
+	}
+	if len(c.Join) > MaxPatterns {
+		return fmt.Errorf("join has %d tags, limit %d", len(c.Join), MaxPatterns)
+	}
+	for _, t := range c.Join {
 		if err := klink.CheckID("join tag", t, klink.MaxTagLen); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if !w.Exp.valid() || !w.Nbf.valid() || !w.Iat.valid() {
-		return nil, errors.New("a date of the token is out of range")
-	}
-	return &Claims{
-		App: w.App, User: w.Sub, Device: w.Device, ID: w.ID, Issued: w.Iat.time(), NotBefore: w.Nbf.time(), Expires: w.Exp.time(),
-		Audience: w.Aud, Subscribe: w.Tags, Join: w.Join, Publish: w.Publish, Services: w.Services,
-	}, nil
+	return nil
 }
 
 func (c *Claims) marshal() ([]byte, error) {
 	return json.Marshal(wire{
-		Sub: c.User, App: c.App, Device: c.Device, ID: c.ID, Iat: numberOf(c.Issued), Nbf: numberOf(c.NotBefore), Exp: numberOf(c.Expires),
+		Sub: c.User, App: c.App, Device: c.Device, ID: c.ID, Iat: date(c.Issued), Nbf: date(c.NotBefore), Exp: date(c.Expires),
 		Aud: c.Audience, Tags: c.Subscribe, Join: c.Join, Publish: c.Publish, Services: c.Services,
 	})
 }

@@ -14,119 +14,135 @@ const MaxPatterns = 64
 // EchoService may be called with every token.
 const EchoService = "echo"
 
-// Grants is what a token allows. It is immutable and shared by all sessions that may do the same.
+// Grants is what tokens allow. It is immutable, holds nothing of a single user, and is shared by all sessions whose tokens say the same.
 type Grants struct {
-	subscribe, publish, services patterns
+	subscribe, publish, services []pattern
+	lists                        [3][]string // as the token says them
 }
 
-// CanSubscribe reports whether the client may join the tag.
-func (g *Grants) CanSubscribe(tag string) bool { return g.subscribe.match(tag) }
+// CanSubscribe reports whether the user may join the tag.
+func (g *Grants) CanSubscribe(tag string, user []byte) bool { return match(g.subscribe, tag, user) }
 
-// CanPublish reports whether the client may push to the tag.
-func (g *Grants) CanPublish(tag string) bool { return g.publish.match(tag) }
+// CanPublish reports whether the user may push to the tag.
+func (g *Grants) CanPublish(tag string, user []byte) bool { return match(g.publish, tag, user) }
 
-// CanCall reports whether the client may call the service.
-func (g *Grants) CanCall(service string) bool {
-	return service == EchoService || g.services.match(service)
+// CanCall reports whether the user may call the service.
+func (g *Grants) CanCall(service string, user []byte) bool {
+	return service == EchoService || match(g.services, service, user)
 }
 
-// patterns are sorted into exact names and prefixes.
-type patterns struct {
-	exact    []string
-	prefixes []string
+// userMark stands for the token's user in a pattern.
+const userMark = "{user}"
+
+// pattern is before, then the user if it is named, then after, and then anything if it is open.
+type pattern struct {
+	before, after string
+	user          bool
+	open          bool
 }
 
-func (p *patterns) match(s string) bool {
-	for _, e := range p.exact {
-		if e == s {
-			return true
+func (p *pattern) match(s string, user []byte) bool {
+	rest, ok := strings.CutPrefix(s, p.before)
+	if !ok {
+		return false
+	}
+	if p.user {
+		if len(rest) < len(user) || rest[:len(user)] != string(user) {
+			return false
+		}
+		rest, ok = strings.CutPrefix(rest[len(user):], p.after)
+		if !ok {
+			return false
 		}
 	}
-	for _, pre := range p.prefixes {
-		if strings.HasPrefix(s, pre) {
+	return p.open || rest == ""
+}
+
+func match(list []pattern, s string, user []byte) bool {
+	for i := range list {
+		if list[i].match(s, user) {
 			return true
 		}
 	}
 	return false
 }
 
-// parsePatterns reads a claim's patterns for a user.
-func parsePatterns(what string, list []string, user string) (p patterns, err error) {
-	if len(list) > MaxPatterns {
-		return p, fmt.Errorf("%s has %d patterns, limit %d", what, len(list), MaxPatterns)
+// parsePattern reads one pattern: a name, possibly with {user} in it once, possibly with * at its end.
+func parsePattern(what, s string) (p pattern, err error) {
+	if err := klink.CheckID(what+" pattern", s, klink.MaxTagLen); err != nil {
+		return p, err
 	}
-	for _, s := range list {
-		if err := klink.CheckID(what+" pattern", s, klink.MaxTagLen); err != nil {
-			return p, err
-		}
-		body, wild := strings.CutSuffix(s, "*")
-		if strings.Contains(body, "*") {
-			return p, fmt.Errorf("%s pattern %q has a * that is not its end", what, s)
-		}
-		// A user id could itself end in *: it is put in after the pattern was understood.
-		body = strings.ReplaceAll(body, "{user}", user)
-		if wild {
-			p.prefixes = append(p.prefixes, body)
-		} else {
-			p.exact = append(p.exact, body)
-		}
+	body, open := strings.CutSuffix(s, "*")
+	p.open = open
+	p.before, p.after, p.user = strings.Cut(body, userMark)
+	switch {
+	case strings.Contains(body, "*"):
+		return p, fmt.Errorf("%s pattern %q has a * that is not its end", what, s)
+	case strings.Contains(p.after, userMark):
+		return p, fmt.Errorf("%s pattern %q names {user} twice", what, s)
 	}
 	return p, nil
 }
 
+func parsePatterns(what string, list []string) ([]pattern, error) {
+	if len(list) > MaxPatterns {
+		return nil, fmt.Errorf("%s has %d patterns, limit %d", what, len(list), MaxPatterns)
+	}
+	out := make([]pattern, 0, len(list))
+	for _, s := range list {
+		p, err := parsePattern(what, s)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
 // grantCache makes equal sets one object. It is bounded: when full it forgets, and later sets are equal but not identical to those given out.
 type grantCache struct {
-	mu  sync.Mutex
+	mu  sync.RWMutex
 	set map[string]*Grants
 }
 
 const maxGrantSets = 4096
 
-// get is the object for the three lists; key holds them, and the user where a pattern needs it.
-func (c *grantCache) get(subscribe, publish, services []string, user string) (*Grants, error) {
-	key := grantKey(subscribe, publish, services, user)
-	c.mu.Lock()
-	g := c.set[key]
-	c.mu.Unlock()
+// get is the object for the raw text of the three claims.
+func (c *grantCache) get(raw *[3][]byte) (*Grants, error) {
+	var buf [512]byte
+	key := buf[:0]
+	for _, r := range raw {
+		key = append(append(key, r...), 0)
+	}
+	c.mu.RLock()
+	g := c.set[string(key)]
+	c.mu.RUnlock()
 	if g != nil {
 		return g, nil
 	}
 	g = new(Grants)
-	var err error
-	if g.subscribe, err = parsePatterns("tags", subscribe, user); err != nil {
-		return nil, err
-	}
-	if g.publish, err = parsePatterns("publish", publish, user); err != nil {
-		return nil, err
-	}
-	if g.services, err = parsePatterns("services", services, user); err != nil {
-		return nil, err
+	for i, dst := range [...]*[]pattern{&g.subscribe, &g.publish, &g.services} {
+		if len(raw[i]) == 0 {
+			continue
+		}
+		what := [...]string{"tags", "publish", "services"}[i]
+		list, err := textsOf(raw[i], false)
+		if err != nil {
+			return nil, fmt.Errorf("%s is not a list of strings", what)
+		}
+		if *dst, err = parsePatterns(what, list); err != nil {
+			return nil, err
+		}
+		g.lists[i] = list
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if old := c.set[key]; old != nil {
+	if old := c.set[string(key)]; old != nil {
 		return old, nil
 	}
 	if c.set == nil || len(c.set) >= maxGrantSets {
 		c.set = make(map[string]*Grants)
 	}
-	c.set[key] = g
+	c.set[string(key)] = g
 	return g, nil
-}
-
-func grantKey(subscribe, publish, services []string, user string) string {
-	var b strings.Builder
-	personal := false
-	for _, list := range [...][]string{subscribe, publish, services} {
-		for _, s := range list {
-			personal = personal || strings.Contains(s, "{user}")
-			b.WriteString(s)
-			b.WriteByte(0)
-		}
-		b.WriteByte(1)
-	}
-	if personal {
-		b.WriteString(user)
-	}
-	return b.String()
 }

@@ -3,10 +3,8 @@ package auth
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -98,15 +96,15 @@ func (v *Verifier) Accepted() uint64 { return v.accepted.Load() }
 func (v *Verifier) Refused(r Reason) uint64 { return v.refused[r].Load() }
 
 // key finds a key; the configuration's own win over those of the set. A token without kid is checked with the only key, if there is one.
-func (v *Verifier) key(kid string) *Key {
+func (v *Verifier) key(kid []byte) *Key {
 	own, set := *v.own.Load(), *v.set.Load()
-	if k := own[kid]; k != nil {
+	if k := own[string(kid)]; k != nil {
 		return k
 	}
-	if k := set[kid]; k != nil {
+	if k := set[string(kid)]; k != nil {
 		return k
 	}
-	if kid == "" && len(own)+len(set) == 1 {
+	if len(kid) == 0 && len(own)+len(set) == 1 {
 		for _, k := range own {
 			return k
 		}
@@ -117,12 +115,31 @@ func (v *Verifier) key(kid string) *Key {
 	return nil
 }
 
-// header is the JOSE header. crit demands extensions, of which none is known.
-type header struct {
-	Alg  string          `json:"alg"`
-	KID  string          `json:"kid"`
-	Crit json.RawMessage `json:"crit"`
-	B64  json.RawMessage `json:"b64"`
+// header is the JOSE header (RFC 7515, section 4). crit and b64 demand extensions, of which none is known.
+type header struct{ alg, kid []byte }
+
+func parseHeader(raw []byte) (h header, err error) {
+	seen := 0
+	s := scanner{b: raw}
+	err = s.object(func(name, value []byte) (err error) {
+		bit := 0
+		switch string(name) {
+		case "alg":
+			bit = 1
+			h.alg, err = textOf(value)
+		case "kid":
+			bit = 2
+			h.kid, err = textOf(value)
+		case "crit", "b64":
+			return errJSON
+		}
+		if seen&bit != 0 {
+			return errJSON
+		}
+		seen |= bit
+		return err
+	})
+	return h, err
 }
 
 // split cuts a token and decodes its header and payload.
@@ -142,11 +159,8 @@ func split(token []byte) (h header, input, payload, sig []byte, err error) {
 	if err != nil {
 		return h, nil, nil, nil, malformed("the header is not base64url")
 	}
-	if !uniqueMembers(raw) || json.Unmarshal(raw, &h) != nil {
-		return h, nil, nil, nil, malformed("the header is not a JSON object")
-	}
-	if h.Crit != nil || h.B64 != nil {
-		return h, nil, nil, nil, malformed("the header demands an extension")
+	if h, err = parseHeader(raw); err != nil {
+		return h, nil, nil, nil, malformed("the header is not a JSON object, names a member twice or demands an extension")
 	}
 	n := len(raw)
 	all, err := enc.AppendDecode(raw, token[i+1:j])
@@ -175,11 +189,11 @@ func (v *Verifier) Cheap(token []byte) bool {
 	if err != nil {
 		return true
 	}
-	var h header
-	if json.Unmarshal(buf[:n], &h) != nil {
+	h, err := parseHeader(buf[:n])
+	if err != nil {
 		return true
 	}
-	k := v.key(h.KID)
+	k := v.key(h.kid)
 	return k == nil || k.Alg == HS256
 }
 
@@ -201,21 +215,18 @@ func (v *Verifier) verify(token []byte, now time.Time) (*Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := v.key(h.KID)
+	k := v.key(h.kid)
 	if k == nil {
 		v.source.hint()
-		return nil, refuse(ReasonUnknownKey, "no key has the kid %.64q", h.KID)
+		return nil, refuse(ReasonUnknownKey, "no key has the kid %.64q", h.kid)
 	}
-	if h.Alg != string(k.Alg) {
-		return nil, refuse(ReasonAlgorithm, "the key %q is for %s, the header says %.16q", k.KID, k.Alg, h.Alg)
+	if string(h.alg) != string(k.Alg) {
+		return nil, refuse(ReasonAlgorithm, "the key %q is for %s, the header says %.16q", k.KID, k.Alg, h.alg)
 	}
 	if err := k.verify(input, sig); err != nil {
 		return nil, refuse(ReasonSignature, "%v", err)
 	}
-	if !uniqueMembers(payload) {
-		return nil, refuse(ReasonClaims, "the claims are not a JSON object without duplicates")
-	}
-	c, err := parseClaims(payload)
+	c, patterns, err := parseClaims(payload)
 	if err != nil {
 		return nil, refuse(ReasonClaims, "%v", err)
 	}
@@ -225,9 +236,10 @@ func (v *Verifier) verify(token []byte, now time.Time) (*Claims, error) {
 	if v.cfg.Audience != "" && !slices.Contains(c.Audience, v.cfg.Audience) {
 		return nil, refuse(ReasonAudience, "it is not meant for %q", v.cfg.Audience)
 	}
-	if c.Grants, err = v.grants.get(c.Subscribe, c.Publish, c.Services, c.User); err != nil {
+	if c.Grants, err = v.grants.get(&patterns); err != nil {
 		return nil, refuse(ReasonClaims, "%v", err)
 	}
+	c.Subscribe, c.Publish, c.Services = c.Grants.lists[0], c.Grants.lists[1], c.Grants.lists[2]
 	return c, nil
 }
 
@@ -246,31 +258,4 @@ func (v *Verifier) checkTimes(c *Claims, now time.Time) error {
 		return refuse(ReasonClaims, "its life is longer than %v, or it has no iat", v.cfg.MaxTTL)
 	}
 	return nil
-}
-
-// uniqueMembers reports whether b is one JSON object whose own members have different names: two readers must not understand a token in
-// two ways.
-func uniqueMembers(b []byte) bool {
-	dec := json.NewDecoder(bytes.NewReader(b))
-	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
-		return false
-	}
-	var names []string
-	for dec.More() {
-		t, err := dec.Token()
-		name, ok := t.(string)
-		if err != nil || !ok || slices.Contains(names, name) || len(names) == MaxPatterns {
-			return false
-		}
-		names = append(names, name)
-		var skip json.RawMessage
-		if dec.Decode(&skip) != nil {
-			return false
-		}
-	}
-	if t, err := dec.Token(); err != nil || t != json.Delim('}') {
-		return false
-	}
-	_, err := dec.Token()
-	return err == io.EOF
 }

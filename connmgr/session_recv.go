@@ -175,7 +175,7 @@ func (s *Shard) publish(slot uint32, ss *session, h klink.Handle, p *frame.Publi
 	case err != nil:
 		s.fail(slot, ss, p.ID, klink.CodeInvalid, err.Error(), "")
 	case !s.payloadFits(slot, ss, p.ID, p.Body):
-	case !g.CanPublish(tag):
+	case !g.CanPublish(tag, s.user(ss)):
 		s.fail(slot, ss, p.ID, klink.CodeForbidden, "the token does not allow publishing to "+tag, "")
 	case !s.takeRequest(slot, ss, p.ID):
 	default:
@@ -188,7 +188,7 @@ func (s *Shard) request(slot uint32, ss *session, h klink.Handle, r *frame.Reque
 	svc := string(r.Service)
 	switch {
 	case !s.payloadFits(slot, ss, r.ID, r.Body):
-	case !g.CanCall(svc):
+	case !g.CanCall(svc, s.user(ss)):
 		s.fail(slot, ss, r.ID, klink.CodeForbidden, "the token does not allow calling "+svc, "")
 	case !s.takeRequest(slot, ss, r.ID):
 	default:

@@ -173,6 +173,12 @@ func (s *Shard) arm(slot uint32, ss *session) {
 	s.wheel.add(&s.slab, slot, ss, at)
 }
 
+// user is a view of the session's user id, valid until the session ends.
+func (s *Shard) user(ss *session) []byte {
+	u, _ := s.ids.get(ss.ids)
+	return u
+}
+
 // identity copies who a session is.
 func (s *Shard) identity(ss *session) Identity {
 	u, d := s.ids.get(ss.ids)

@@ -27,7 +27,7 @@ func (s *Shard) allowedJoin(slot uint32, ss *session, l *lane, tag []byte) (klin
 	if err := klink.CheckID("tag", name, klink.MaxTagLen); err != nil {
 		return klink.CodeInvalid, err.Error()
 	}
-	if !s.grants.get(ss.grants).CanSubscribe(name) {
+	if !s.grants.get(ss.grants).CanSubscribe(name, s.user(ss)) {
 		return klink.CodeForbidden, "the token does not allow this tag"
 	}
 	return s.join(slot, l, tag)
