@@ -1,6 +1,9 @@
 package wsframe
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // Op is a frame's opcode (RFC 6455, section 5.2).
 type Op uint8
@@ -15,7 +18,8 @@ const (
 	OpPong         Op = 10
 )
 
-// AppendHeader appends the header of one final, unmasked frame with n bytes of payload: what a server sends.
+// AppendHeader appends the header of one final, unmasked frame with n bytes of payload: what a server sends. Of a control frame n is at
+// most 125. It adds at most 10 bytes.
 func AppendHeader(dst []byte, op Op, n int) []byte {
 	const fin = 0x80
 	switch {
@@ -33,11 +37,16 @@ func AppendHeader(dst []byte, op Op, n int) []byte {
 // maxReason is what a close frame's 125 bytes of payload leave for the reason.
 const maxReason = 123
 
-// AppendClose appends a close frame. The reason is cut to 123 bytes, between runes.
+// AppendClose appends a close frame. The reason is cut to 123 bytes, between runes; bytes that are not UTF-8 are replaced, because a client
+// may fail the connection over them. code must be one that [ValidCloseCode] accepts, or [CodeNone] for a close frame without code and reason.
 func AppendClose(dst []byte, code uint16, reason string) []byte {
+	if code == CodeNone {
+		return AppendHeader(dst, OpClose, 0)
+	}
+	reason = strings.ToValidUTF8(reason, "\uFFFD")
 	if len(reason) > maxReason {
 		cut := maxReason
-		for cut > 0 && !utf8.RuneStart(reason[cut]) {
+		for !utf8.RuneStart(reason[cut]) {
 			cut--
 		}
 		reason = reason[:cut]

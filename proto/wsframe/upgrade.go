@@ -3,7 +3,6 @@ package wsframe
 import (
 	"bytes"
 	"encoding/base64"
-	"errors"
 )
 
 // Limits of the opening handshake.
@@ -11,32 +10,6 @@ const (
 	MaxRequest   = 8 << 10 // bytes of the request, with its empty line
 	maxHeaders   = 64
 	maxProtocols = 8 // offers beyond these are not looked at
-)
-
-// ErrShort says that the request is not complete.
-var ErrShort = errors.New("wsframe: the request is not complete")
-
-// RequestError is a request that can't be upgraded, with the HTTP status that answers it.
-type RequestError struct {
-	Status int
-	Text   string
-}
-
-func (e *RequestError) Error() string { return e.Text }
-
-var (
-	errStart     = &RequestError{400, "not an HTTP/1.1 request"}
-	errMethod    = &RequestError{405, "the method must be GET"}
-	errVersion   = &RequestError{505, "the HTTP version must be 1.1"}
-	errTarget    = &RequestError{400, "the request target must be a path"}
-	errTooLarge  = &RequestError{431, "the request is larger than 8 KiB or has more than 64 header lines"}
-	errHeader    = &RequestError{400, "a header line is malformed"}
-	errTwice     = &RequestError{400, "a header that may stand once stands twice"}
-	errHost      = &RequestError{400, "the Host header is missing"}
-	errBody      = &RequestError{400, "an upgrade request has no body"}
-	errUpgrade   = &RequestError{426, "this address speaks WebSocket: send Upgrade: websocket and Connection: Upgrade"}
-	errWSVersion = &RequestError{426, "the Sec-WebSocket-Version must be 13"}
-	errKey       = &RequestError{400, "the Sec-WebSocket-Key must be 16 bytes in base64"}
 )
 
 // Upgrade is what a client asked for. The slices alias the request.
@@ -72,29 +45,45 @@ func (u *Upgrade) Choose(names ...string) string {
 	return ""
 }
 
-// ParseUpgrade reads one request from the start of in and returns how many bytes it takes. ErrShort: wait for more. A
-// [*RequestError] says how to refuse it; it may come before the request is complete.
+// ParseUpgrade reads one request from the start of in and returns how many bytes it takes, with the empty line at its end. [ErrShort]: call
+// again with more bytes, all from the start; what that looks at again are 8 KiB at most, for line ends alone. A [*RequestError] says how
+// to refuse it; it may come before the request is complete. After an error u means nothing.
 func ParseUpgrade(in []byte, u *Upgrade) (n int, err error) {
 	if err := checkStart(in); err != nil {
 		return 0, err
 	}
-	end := bytes.Index(in[:min(len(in), MaxRequest)], []byte("\r\n\r\n"))
-	if end < 0 {
-		if len(in) >= MaxRequest {
-			return 0, errTooLarge
-		}
-		return 0, ErrShort
+	n, err = requestEnd(in)
+	if err != nil {
+		return 0, err
 	}
 	*u = Upgrade{}
-	head := in[:end+2] // each line with its CRLF
-	line, rest, _ := cutLine(head)
+	line, rest := cutLine(in[:n-2])
 	if err := u.requestLine(line); err != nil {
 		return 0, err
 	}
 	if err := u.headers(rest); err != nil {
 		return 0, err
 	}
-	return end + 4, nil
+	return n, nil
+}
+
+// requestEnd finds the end of a request and refuses what makes it endless: too many bytes or lines, or lines that end in a way that is not ours.
+func requestEnd(in []byte) (int, error) {
+	in = in[:min(len(in), MaxRequest)]
+	for start, lines := 0, 0; ; lines++ {
+		i := bytes.IndexByte(in[start:], '\n')
+		switch {
+		case i < 0 && len(in) == MaxRequest, i > 1 && lines > maxHeaders:
+			return 0, errTooLarge
+		case i < 0:
+			return 0, ErrShort
+		case i == 0 || in[start+i-1] != '\r':
+			return 0, errLine
+		case i == 1:
+			return start + 2, nil
+		}
+		start += i + 1
+	}
 }
 
 // checkStart refuses what can't become a GET, before it is complete.
@@ -117,18 +106,15 @@ func checkStart(in []byte) error {
 	return errStart
 }
 
-// cutLine cuts at CRLF. A CR or LF alone stays in the line, where no rule accepts it.
-func cutLine(b []byte) (line, rest []byte, ok bool) {
-	i := bytes.Index(b, []byte("\r\n"))
-	if i < 0 {
-		return b, nil, false
-	}
-	return b[:i], b[i+2:], true
+// cutLine takes the first of lines that all end with CRLF. A CR alone stays in the line, where no rule accepts it.
+func cutLine(b []byte) (line, rest []byte) {
+	i := bytes.IndexByte(b, '\n')
+	return b[:i-1], b[i+1:]
 }
 
 func (u *Upgrade) requestLine(line []byte) error {
 	target, version, ok := bytes.Cut(line[len("GET "):], []byte(" "))
-	if !ok || !bytes.HasPrefix(version, []byte("HTTP/")) {
+	if !ok || !isVersion(version) {
 		return errStart
 	}
 	if string(version) != "HTTP/1.1" {
@@ -146,6 +132,20 @@ func (u *Upgrade) requestLine(line []byte) error {
 	return nil
 }
 
+// isVersion accepts HTTP/ digit . digit (RFC 9112, section 2.3).
+func isVersion(v []byte) bool {
+	const form = "HTTP/d.d"
+	if len(v) != len(form) {
+		return false
+	}
+	for i, c := range v {
+		if want := form[i]; want == 'd' && (c < '0' || c > '9') || want != 'd' && c != want {
+			return false
+		}
+	}
+	return true
+}
+
 // seen bits of headers that matter.
 const (
 	seenHost = 1 << iota
@@ -159,12 +159,9 @@ const (
 
 func (u *Upgrade) headers(b []byte) error {
 	seen := 0
-	for count := 0; len(b) > 0; count++ {
-		if count == maxHeaders {
-			return errTooLarge
-		}
-		line, rest, _ := cutLine(b)
-		b = rest
+	for len(b) > 0 {
+		var line []byte
+		line, b = cutLine(b)
 		name, value, err := splitHeader(line)
 		if err != nil {
 			return err
@@ -215,10 +212,10 @@ func splitHeader(line []byte) (name, value []byte, err error) {
 func (u *Upgrade) header(name, value []byte) (bit int, err error) {
 	switch {
 	case fold(name, "host"):
-		u.Host = value
-		if len(value) == 0 {
+		if !isHost(value) {
 			return 0, errHost
 		}
+		u.Host = value
 		return seenHost, nil
 	case fold(name, "origin"):
 		u.Origin = value
@@ -240,11 +237,11 @@ func (u *Upgrade) header(name, value []byte) (bit int, err error) {
 		}
 		return seenVersion, nil
 	case fold(name, "sec-websocket-key"):
-		var raw [18]byte
 		if len(value) != len(u.key) {
 			return 0, errKey
 		}
-		if n, err := base64.StdEncoding.Strict().Decode(raw[:], value); err != nil || n != 16 {
+		var raw [18]byte // the most that 24 characters can be
+		if n, err := base64.StdEncoding.Decode(raw[:], value); err != nil || n != 16 {
 			return 0, errKey
 		}
 		copy(u.key[:], value)
@@ -300,10 +297,24 @@ func fold(b []byte, lower string) bool {
 	return true
 }
 
+// isToken accepts the bytes of header names (RFC 9110, section 5.6.2).
 func isToken(c byte) bool {
-	switch {
-	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+	switch c {
+	case '!', '#', '$', '%', '&', '\'', '*', '+', '-', '.', '^', '_', '`', '|', '~':
 		return true
 	}
-	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}
+
+// isHost keeps out what could be read as more than a host and a port. Names are compared, never resolved.
+func isHost(h []byte) bool {
+	for _, c := range h {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case bytes.IndexByte([]byte("-._~!$&'()*+,;=:[]%"), c) >= 0:
+		default:
+			return false
+		}
+	}
+	return len(h) > 0
 }
