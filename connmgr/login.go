@@ -79,7 +79,7 @@ func (s *Shard) sendConnected(slot uint32, ss *session, h klink.Handle, a *Admis
 	c := &s.mgr.cfg
 	m := frame.Connected{
 		Session:      klink.SessionID(s.mgr.inc(), h),
-		ServerTimeMs: s.wall.UnixMilli(),
+		ServerTimeMs: s.wall().UnixMilli(),
 		Heartbeat:    frame.Heartbeat{Seconds: uint32(ss.heartbeat), MinSeconds: uint32(c.HeartbeatMin), MaxSeconds: uint32(c.HeartbeatMax)},
 		Limits: frame.Limits{
 			FrameBytes: uint32(c.MaxFrame), Tags: uint32(c.MaxTags), Requests: uint32(c.MaxRequests),

@@ -25,7 +25,7 @@ func (s *Shard) OnMessage(h klink.Handle, body []byte) {
 	if ss == nil || ss.state == stateClosing {
 		return
 	}
-	ss.lastSeen = uint32(s.loop.NowMs() / 1000)
+	ss.lastSeen = s.seconds()
 	if s.isPing(ss, body) {
 		s.stats.FramesIn[frame.KindPing].Add(1)
 		if ss.state == stateLive {

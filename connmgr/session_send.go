@@ -53,7 +53,7 @@ func (s *Shard) enqueue(slot uint32, ss *session, e queued) klink.Drop {
 	budget := s.mgr.cfg.QueueBytes - s.loop.PendingBytes(s.handle(slot, ss))
 	why := klink.DropNone
 	if q.bytes > budget {
-		fits := q.shrink(budget, s.wall, func(old queued, reason klink.Drop) {
+		fits := q.shrink(budget, s.wall(), func(old queued, reason klink.Drop) {
 			s.stats.Dropped[reason].Add(1)
 			if old.push == e.push {
 				why = reason
@@ -94,7 +94,7 @@ func (s *Shard) flush(slot uint32, ss *session) {
 		for q.len() > 0 && size < flushBatch {
 			e := q.pop()
 			s.mgr.queued.Add(-int64(e.bytes))
-			if e.push != nil && !e.push.Expires.IsZero() && !s.wall.Before(e.push.Expires) {
+			if e.push != nil && !e.push.Expires.IsZero() && !s.wall().Before(e.push.Expires) {
 				s.stats.Dropped[klink.DropExpired].Add(1)
 				s.late(slot, ss, e.push, klink.DropExpired)
 				q.addGap(e.tag, klink.DropExpired, 1)

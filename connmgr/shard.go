@@ -33,8 +33,8 @@ type Shard struct {
 	tasks  []Task
 	parts  []*part
 
-	nowMs   int64     // loop clock
-	wall    time.Time // wall clock of this round
+	nowMs   int64     // loop clock at the last round
+	roundAt time.Time // wall clock then
 	client  frame.Client
 	buf     []byte // scratch for encoded frames that are copied or sent at once
 	results []frame.TagResult
@@ -49,7 +49,7 @@ type Shard struct {
 func newShard(m *Manager, loop link.Loop) *Shard {
 	s := &Shard{
 		mgr: m, loop: loop, index: tagindex.NewLocal(), waiting: make(map[klink.Handle]*early),
-		pong: link.NewFrame(nil), wall: time.Now(), nowMs: loop.NowMs(),
+		pong: link.NewFrame(nil), roundAt: time.Now(), nowMs: loop.NowMs(),
 	}
 	s.wheel.now = s.seconds()
 	s.dueFn = s.due
@@ -66,7 +66,13 @@ func (s *Shard) Post(t Task) {
 	}
 }
 
-func (s *Shard) seconds() uint32 { return uint32(s.nowMs / 1000) }
+// seconds is the loop's clock; between rounds it is ahead of nowMs, by as long as the loop has slept.
+func (s *Shard) seconds() uint32 { return uint32(s.loop.NowMs() / 1000) }
+
+// wall is the wall clock, as exact as the loop's.
+func (s *Shard) wall() time.Time {
+	return s.roundAt.Add(time.Duration(s.loop.NowMs()-s.nowMs) * time.Millisecond)
+}
 
 func (s *Shard) handle(slot uint32, ss *session) klink.Handle {
 	return klink.MakeHandle(uint8(s.loop.Index()), slot, ss.gen)
@@ -89,7 +95,7 @@ func (s *Shard) OnOpen(h klink.Handle, in link.Info) {
 // OnAlive implements [link.Handler].
 func (s *Shard) OnAlive(h klink.Handle) {
 	if ss := s.slab.find(h); ss != nil {
-		ss.lastSeen = uint32(s.loop.NowMs() / 1000)
+		ss.lastSeen = s.seconds()
 	}
 }
 
@@ -116,7 +122,7 @@ func (s *Shard) OnClose(h klink.Handle, why link.CloseReason) {
 // OnRound implements [link.Handler].
 func (s *Shard) OnRound(nowMs int64) (waitMs int) {
 	s.nowMs = nowMs
-	s.wall = time.Now()
+	s.roundAt = time.Now()
 	s.drainMailbox()
 	wait := s.runLanes()
 	if sec := s.seconds(); sec > s.wheel.now {
@@ -147,7 +153,7 @@ func (s *Shard) due(slot uint32, ss *session) {
 	case stateOpen, stateLogin:
 		s.Refuse(s.handle(slot, ss), klink.DisconnectLoginTimeout, "no login in time")
 	case stateLive:
-		if ss.expires != 0 && s.wall.Unix() >= int64(ss.expires) {
+		if ss.expires != 0 && s.wall().Unix() >= int64(ss.expires) {
 			s.disconnect(slot, ss, klink.DisconnectTokenExpired, "the token has expired")
 			return
 		}
@@ -165,7 +171,7 @@ func (s *Shard) due(slot uint32, ss *session) {
 func (s *Shard) arm(slot uint32, ss *session) {
 	at := ss.lastSeen + 2*uint32(ss.heartbeat)
 	if ss.expires != 0 {
-		left := int64(ss.expires) - s.wall.Unix()
+		left := int64(ss.expires) - s.wall().Unix()
 		if t := int64(s.seconds()) + max(left, 1); t < int64(at) {
 			at = uint32(t)
 		}
@@ -190,14 +196,14 @@ func (s *Shard) outcome(slot uint32, ss *session, result string) klink.Outcome {
 	u, d := s.ids.get(ss.ids)
 	return klink.Outcome{
 		FE: s.mgr.inc().FE, User: string(u), Device: string(d),
-		Session: klink.SessionID(s.mgr.inc(), s.handle(slot, ss)), Result: result, At: s.wall,
+		Session: klink.SessionID(s.mgr.inc(), s.handle(slot, ss)), Result: result, At: s.wall(),
 	}
 }
 
 func (s *Shard) refOutcome(ref *klink.SessionRef, result string) klink.Outcome {
 	return klink.Outcome{
 		FE: s.mgr.inc().FE, User: ref.User, Device: ref.Device,
-		Session: klink.SessionID(ref.Incarnation, ref.Handle), Result: result, At: s.wall,
+		Session: klink.SessionID(ref.Incarnation, ref.Handle), Result: result, At: s.wall(),
 	}
 }
 

@@ -56,7 +56,7 @@ func startNode(t testing.TB, change func(*Config)) *node {
 	n := &node{store: store, done: make(chan error, 1)}
 	cfg := Config{
 		ID: "fe-1", Store: store, Verifier: v, Publisher: n, Apps: map[string]App{klink.DefaultApp: {}, "other": {}},
-		Net: netloop.Config{Listeners: []netloop.Listener{{Addr: "127.0.0.1:0", Insecure: true}}, Loops: 2},
+		Net: netloop.Config{Listeners: []netloop.Listener{{Addr: "127.0.0.1:0", Insecure: true}}, Loops: 2, SendBuffer: 8 << 10},
 	}
 	if change != nil {
 		change(&cfg)
