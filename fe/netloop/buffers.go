@@ -2,22 +2,16 @@ package netloop
 
 import "math/bits"
 
-// bufRef names a buffer of a [bufTable]; 0: none.
-type bufRef uint32
-
 const (
-	minClass = 6 // 64 B
-	maxKept  = 1 << 20
+	minClass   = 6 // 64 B
+	numClasses = 32
+	maxKept    = 512 << 10
 )
 
-// bufTable holds the buffers of a loop's connections that have something unfinished. Arrays come in powers of two and are kept for
-// reuse up to a bound.
-type bufTable struct {
-	all  [][]byte
-	refs []bufRef     // free entries of all
-	free [32][][]byte // by class
-	kept int          // bytes in free
-	used int64        // bytes of the arrays in use
+// arrays keeps byte arrays in powers of two for reuse, up to maxKept bytes.
+type arrays struct {
+	free [numClasses][][]byte
+	kept int
 }
 
 func classOf(n int) int {
@@ -27,74 +21,211 @@ func classOf(n int) int {
 	return bits.Len(uint(n - 1))
 }
 
-func (t *bufTable) array(n int) []byte {
+// sizeFor is the size of the array that n bytes get.
+func sizeFor(n int) int { return 1 << classOf(n) }
+
+func (a *arrays) take(n int) []byte {
 	c := classOf(n)
-	t.used += 1 << c
-	if k := len(t.free[c]); k > 0 {
-		b := t.free[c][k-1]
-		t.free[c] = t.free[c][:k-1]
-		t.kept -= 1 << c
+	if k := len(a.free[c]); k > 0 {
+		b := a.free[c][k-1]
+		a.free[c][k-1] = nil
+		a.free[c] = a.free[c][:k-1]
+		a.kept -= cap(b)
 		return b[:0]
 	}
 	return make([]byte, 0, 1<<c)
 }
 
-func (t *bufTable) release(b []byte) {
+func (a *arrays) put(b []byte) {
+	if a.kept+cap(b) > maxKept {
+		return
+	}
 	c := classOf(cap(b))
-	t.used -= 1 << c
-	if t.kept+1<<c <= maxKept {
-		t.free[c] = append(t.free[c], b)
-		t.kept += 1 << c
-	}
+	a.free[c] = append(a.free[c], b)
+	a.kept += cap(b)
 }
 
-// put makes a buffer with a copy of p, with room for n bytes at least.
-func (t *bufTable) put(p []byte, n int) bufRef {
-	b := append(t.array(max(n, len(p))), p...)
-	if k := len(t.refs); k > 0 {
-		r := t.refs[k-1]
-		t.refs = t.refs[:k-1]
-		t.all[r-1] = b
-		return r
-	}
-	t.all = append(t.all, b)
-	return bufRef(len(t.all))
+// inRef names a buffer of an [inTable]; 0: none.
+type inRef uint32
+
+// inTable holds the partial input of a loop's connections. A buffer grows with what has arrived, never with what a client
+// announces, so a slow client costs twice its bytes at most.
+type inTable struct {
+	arrays
+	all  [][]byte
+	free []inRef
+	used int64 // bytes of the arrays in use
 }
 
-func (t *bufTable) get(r bufRef) []byte {
+func (t *inTable) get(r inRef) []byte {
 	if r == 0 {
 		return nil
 	}
 	return t.all[r-1]
 }
 
-// add appends p to the buffer r, which may be 0, and returns its name.
-func (t *bufTable) add(r bufRef, p []byte) bufRef {
-	if r == 0 {
-		return t.put(p, len(p))
+// growth is how many bytes more the table would use after add.
+func (t *inTable) growth(r inRef, n int) int64 {
+	b := t.get(r)
+	if r != 0 && len(b)+n <= cap(b) {
+		return 0
 	}
-	b := t.all[r-1]
-	if len(b)+len(p) > cap(b) {
-		grown := append(t.array(len(b)+len(p)), b...)
-		t.release(b)
+	return int64(sizeFor(len(b)+n) - cap(b))
+}
+
+// add appends a copy of p to the buffer r, which may be 0, and returns its name.
+func (t *inTable) add(r inRef, p []byte) inRef {
+	b := t.get(r)
+	if r == 0 || len(b)+len(p) > cap(b) {
+		grown := append(t.take(len(b)+len(p)), b...)
+		t.used += int64(cap(grown) - cap(b))
+		if r == 0 {
+			r = t.name()
+		} else {
+			t.put(b)
+		}
 		b = grown
 	}
 	t.all[r-1] = append(b, p...)
 	return r
 }
 
-// cut drops the first n bytes.
-func (t *bufTable) cut(r bufRef, n int) {
-	b := t.all[r-1]
-	t.all[r-1] = b[:copy(b, b[n:])]
+func (t *inTable) name() inRef {
+	if k := len(t.free); k > 0 {
+		r := t.free[k-1]
+		t.free = t.free[:k-1]
+		return r
+	}
+	t.all = append(t.all, nil)
+	return inRef(len(t.all))
 }
 
-// drop frees the buffer. Its bytes stay valid until the table is used again.
-func (t *bufTable) drop(r bufRef) {
+// detach takes the buffer out of the table. The caller gives the array back with release.
+func (t *inTable) detach(r inRef) []byte {
+	b := t.all[r-1]
+	t.all[r-1] = nil
+	t.free = append(t.free, r)
+	return b
+}
+
+func (t *inTable) release(b []byte) {
+	t.used -= int64(cap(b))
+	t.put(b)
+}
+
+// drop frees the buffer r, which may be 0. Its bytes are valid until the table is used again.
+func (t *inTable) drop(r inRef) {
+	if r != 0 {
+		t.release(t.detach(r))
+	}
+}
+
+// outRef names an entry of an [outTable]; 0: none.
+type outRef uint32
+
+// output is what a blocked connection still has to send, in this order: the rest of what the kernel took a part of, what was added
+// after that, and the answer to the newest WebSocket ping.
+type output struct {
+	head  []byte // shared bytes of a frame, or in base
+	base  []byte // nil: head is shared and only read
+	tail  []byte
+	pong  [125]byte
+	pongN int8 // -1: none
+}
+
+// outTable holds the unsent output of a loop's blocked connections: one entry for each. Shared bytes stay shared.
+type outTable struct {
+	arrays
+	all   []output
+	free  []outRef
+	bytes int64 // unsent, in all entries
+}
+
+// hold makes an entry with b, which is copied if it is not shared.
+func (t *outTable) hold(b []byte, shared bool) outRef {
+	var r outRef
+	if k := len(t.free); k > 0 {
+		r = t.free[k-1]
+		t.free = t.free[:k-1]
+	} else {
+		t.all = append(t.all, output{})
+		r = outRef(len(t.all))
+	}
+	o := &t.all[r-1]
+	o.head, o.pongN = b, -1
+	if !shared {
+		o.base = append(t.take(len(b)), b...)
+		o.head = o.base
+	}
+	t.bytes += int64(len(b))
+	return r
+}
+
+// add appends a copy of b behind everything that waits.
+func (t *outTable) add(r outRef, b []byte) {
+	o := &t.all[r-1]
+	if n := len(o.tail) + len(b); n > cap(o.tail) {
+		grown := append(t.take(n), o.tail...)
+		if o.tail != nil {
+			t.put(o.tail)
+		}
+		o.tail = grown
+	}
+	o.tail = append(o.tail, b...)
+	t.bytes += int64(len(b))
+}
+
+// setPong notes the payload of a ping. A newer one takes its place (RFC 6455, section 5.5.3).
+func (t *outTable) setPong(r outRef, payload []byte) {
+	o := &t.all[r-1]
+	o.pongN = int8(copy(o.pong[:], payload))
+}
+
+// pong is the answer that is due, if there is one.
+func (t *outTable) pong(r outRef) (payload []byte, ok bool) {
+	o := &t.all[r-1]
+	if o.pongN < 0 {
+		return nil, false
+	}
+	return o.pong[:o.pongN], true
+}
+
+// next is what to send; empty: only the pong is left.
+func (t *outTable) next(r outRef) []byte { return t.all[r-1].head }
+
+// sent drops the first n bytes of next.
+func (t *outTable) sent(r outRef, n int) {
+	o := &t.all[r-1]
+	o.head = o.head[n:]
+	t.bytes -= int64(n)
+	if len(o.head) == 0 && o.tail != nil {
+		if o.base != nil {
+			t.put(o.base)
+		}
+		o.head, o.base, o.tail = o.tail, o.tail, nil
+	}
+}
+
+func (t *outTable) size(r outRef) int {
+	if r == 0 {
+		return 0
+	}
+	return len(t.all[r-1].head) + len(t.all[r-1].tail)
+}
+
+// drop frees the entry r, which may be 0.
+func (t *outTable) drop(r outRef) {
 	if r == 0 {
 		return
 	}
-	t.release(t.all[r-1])
-	t.all[r-1] = nil
-	t.refs = append(t.refs, r)
+	o := &t.all[r-1]
+	t.bytes -= int64(len(o.head) + len(o.tail))
+	if o.base != nil {
+		t.put(o.base)
+	}
+	if o.tail != nil {
+		t.put(o.tail)
+	}
+	o.head, o.base, o.tail = nil, nil, nil
+	t.free = append(t.free, r)
 }

@@ -10,7 +10,7 @@ import (
 
 // Close implements [link.Loop].
 func (l *loop) Close(h klink.Handle, code klink.Disconnect, reason string) {
-	c := l.conns.find(h.Slot(), h.Gen())
+	c := l.findHandle(h)
 	if c == nil || c.state != stOpen {
 		return
 	}
@@ -18,123 +18,170 @@ func (l *loop) Close(h klink.Handle, code klink.Disconnect, reason string) {
 	if code == 0 {
 		ws = wsframe.CodeNormal
 	}
-	l.end(h.Slot(), c, link.CloseLocal, ws, reason)
+	l.end(c, link.CloseLocal, ws, reason)
 }
 
-// end closes a connection in order: what is corked or waits, the WebSocket close frame, close_notify, FIN; then it waits for the
-// client's FIN, so that the kernel does not answer unread input with a reset that destroys what the client has not read yet.
-func (l *loop) end(slot uint32, c *conn, why link.CloseReason, code uint16, reason string) {
-	if c.state == stFlush || c.state == stLinger || c.state == stDead {
+// end closes an open connection from our side: what is corked or waits is sent first.
+func (l *loop) end(c *conn, why link.CloseReason, ws uint16, reason string) {
+	if c.state != stOpen {
 		return
 	}
-	if l.corked == slot+1 {
-		l.flushCork(slot, c)
-		if c.state == stDead {
+	l.close(c, why)
+	if c.has(fWS) {
+		l.emit(c, wsframe.AppendClose(nil, ws, reason))
+	} else {
+		c.flags |= fDeaf
+	}
+	l.finish(c)
+}
+
+// leave ends an open connection that the client has ended. The handler hears of it in this round, whatever still has to be sent.
+func (l *loop) leave(c *conn, why link.CloseReason) {
+	l.close(c, why)
+	l.tell(c)
+	l.interest(c)
+	l.finish(c)
+}
+
+// close makes an open connection one that is ending, for a bounded time.
+func (l *loop) close(c *conn, why link.CloseReason) {
+	c.state, c.why = stFlush, why
+	l.setDue(c, l.srv.cfg.CloseGrace)
+}
+
+// finish takes an ending connection as far as its output allows: what waits is sent; a WebSocket client may answer the close frame;
+// then close_notify and FIN go out, and the client's FIN is awaited, as the kernel would answer unread input with a reset that destroys
+// what the client has not read yet.
+func (l *loop) finish(c *conn) {
+	if c.state != stFlush || c.out != 0 || l.corked == c {
+		return // writable and uncork come back
+	}
+	l.tell(c)
+	if c.has(fWS) && !c.has(fPeerClose|fNoRead|fDeaf) {
+		return
+	}
+	if c.has(fTLS) && !c.has(fNotify) {
+		l.closeNotify(c)
+		if c.out != 0 || c.state != stFlush {
 			return
 		}
 	}
-	c.why = why
-	c.state = stFlush
-	if c.has(fWS) && !c.has(fWSClose) {
-		c.flags |= fWSClose
-		l.write(slot, c, wsframe.AppendClose(nil, code, reason))
-	}
-	if c.state == stFlush && c.has(fTLS) {
-		l.closeNotify(slot, c)
-	}
-	if c.state != stFlush {
-		return
-	}
-	l.closeBy.push(l.nowMs+l.srv.cfg.CloseGrace.Milliseconds(), l.handle(slot, c))
-	if c.out == 0 {
-		c.flags &^= fOut
-		l.flushed(slot, c)
-	}
-}
-
-// flushed sends the FIN and waits for the client's.
-func (l *loop) flushed(slot uint32, c *conn) {
 	if c.has(fNoRead) || unix.Shutdown(int(c.fd), unix.SHUT_WR) != nil {
-		l.dieLater(slot, c, c.why)
+		l.kill(c)
 		return
 	}
 	c.state = stLinger
-	l.arm(slot, c)
+}
+
+// expire ends what has taken too long.
+func (l *loop) expire(c *conn) {
+	switch c.state {
+	case stFirst, stUpgrade:
+		l.refuse(c, RefusedTimeout)
+	case stFlush:
+		if !c.has(fTell) {
+			c.why = link.CloseTimeout // what was to be sent is not sent
+		}
+		if c.out == 0 && c.has(fTLS) && !c.has(fNotify) {
+			l.closeNotify(c)
+		}
+		l.kill(c)
+	case stLinger:
+		l.kill(c)
+	case stFree, stHandshake, stOpen, stDead:
+	}
 }
 
 // refuse ends a connection before it is open.
-func (l *loop) refuse(slot uint32, c *conn, r Refusal) {
+func (l *loop) refuse(c *conn, r Refusal) {
 	l.n.refused[r].Add(1)
-	l.kill(slot, c)
+	l.kill(c)
 }
 
-// lost ends a connection that the client or the network ended.
-func (l *loop) lost(slot uint32, c *conn, why link.CloseReason) {
-	if c.state == stFirst || c.state == stUpgrade {
+// lost ends a connection that the network or the client has broken.
+func (l *loop) lost(c *conn) {
+	switch c.state {
+	case stFirst, stUpgrade:
 		l.n.refused[RefusedGone].Add(1)
+	case stOpen:
+		c.why = link.CloseReset
+	default:
 	}
-	if c.state == stOpen {
-		c.why = why
-	}
-	if why == link.ClosePeer && c.has(fTLS) && c.state == stOpen {
-		l.closeNotify(slot, c) // best effort: the client may read it
-	}
-	l.kill(slot, c)
+	l.kill(c)
 }
 
-// dieLater is for failures inside a call of the handler: OnClose must not come from inside its own Send or Close.
-func (l *loop) dieLater(slot uint32, c *conn, why link.CloseReason) {
+// broken ends a connection that this host can't serve.
+func (l *loop) broken(c *conn) {
+	if c.state == stOpen {
+		c.why = link.CloseError
+	}
+	l.kill(c)
+}
+
+// kill ends a connection without a further word. Its descriptor, buffers and slot are freed at the end of the round: until then the
+// records that callers up the stack hold stay valid, and nobody else gets the slot.
+func (l *loop) kill(c *conn) {
 	if c.state == stDead || c.state == stFree {
 		return
 	}
-	if c.state == stOpen {
-		c.why = why
-	}
 	c.state = stDead
-	l.dead = append(l.dead, slot)
+	if c.has(fOpened) {
+		c.flags |= fTell
+	}
+	l.list(c)
 }
 
-// reap tears down what died during the round.
+// tell makes OnClose due.
+func (l *loop) tell(c *conn) {
+	if c.has(fOpened) && !c.has(fTell) {
+		c.flags |= fTell
+		l.list(c)
+	}
+}
+
+func (l *loop) list(c *conn) {
+	if !c.has(fListed) {
+		c.flags |= fListed
+		l.ended = append(l.ended, c.slot)
+	}
+}
+
+// reap calls what OnClose is due and frees what is dead. OnClose never comes from inside another call of the handler or the loop.
 func (l *loop) reap() {
-	for len(l.dead) > 0 {
-		slot := l.dead[len(l.dead)-1]
-		l.dead = l.dead[:len(l.dead)-1]
-		if c := l.conns.at(slot); c.state == stDead {
-			l.kill(slot, c)
+	for i := 0; i < len(l.ended); i++ { // OnClose may close others
+		c := l.conns.at(l.ended[i])
+		c.flags &^= fListed
+		if c.has(fTell) && !c.has(fTold) {
+			c.flags |= fTold
+			l.n.open[c.transport].Add(-1)
+			l.n.closed[c.why].Add(1)
+			l.handler.OnClose(l.handle(c), c.why)
+		}
+		if c.state == stDead {
+			l.free(c)
 		}
 	}
+	l.ended = l.ended[:0]
 }
 
-// kill frees everything of a connection at once and tells the handler. Only the loop closes a descriptor, and the slot gets a new generation, so
-// that events and handles of the old one find nothing.
-func (l *loop) kill(slot uint32, c *conn) {
-	h := l.handle(slot, c)
-	opened, why := c.has(fOpened), c.why
-	if l.corked == slot+1 {
-		l.cork = l.cork[:0]
-	}
-	if c.fd >= 0 {
-		unix.Close(int(c.fd))
-		l.n.conns.Add(-1)
-	}
+// free gives back everything that a dead connection has. Only the loop closes a descriptor, and the slot's next connection has another
+// generation, so that events, timers and handles of this one find nothing.
+func (l *loop) free(c *conn) {
+	unix.Close(int(c.fd))
+	l.srv.conns.Add(-1)
+	l.n.conns.Add(-1)
 	if c.tls != 0 {
-		r := l.recs.at(c.tls)
-		r.Wipe(l.cache, uint64(h))
-		l.recs.put(c.tls)
+		if l.srv.retains() {
+			l.kept.put(c.tls)
+		} else {
+			l.recs.at(c.tls).Wipe(l.cache, uint64(l.handle(c)))
+			l.recs.put(c.tls)
+		}
 	}
-	delete(l.retained, slot)
-	l.n.outputBytes.Add(-int64(len(l.bufs.get(c.out))))
-	for _, ref := range [...]bufRef{c.raw, c.in, c.msg, c.out} {
-		l.bufs.drop(ref)
-	}
-	l.n.inputBytes.Store(l.bufs.used)
-	l.dropPre(c)
-	if opened {
-		l.n.open[c.transport].Add(-1)
-		l.n.closed[why].Add(1)
-	}
-	l.conns.put(slot, c)
-	if opened {
-		l.handler.OnClose(h, why)
-	}
+	l.ins.drop(c.raw)
+	l.ins.drop(c.in)
+	l.ins.drop(c.msg)
+	l.outs.drop(c.out)
+	l.pre.drop(c.pre)
+	l.conns.put(c)
 }

@@ -1,7 +1,6 @@
 package netloop
 
 import (
-	"encoding/binary"
 	"errors"
 
 	"golang.org/x/sys/unix"
@@ -9,224 +8,241 @@ import (
 	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/fe/link"
 	"github.com/klinkio/klink/proto/frame"
+	"github.com/klinkio/klink/proto/wsframe"
 )
 
-// readable reads once: a full buffer comes again (level-triggered), and no connection keeps the loop from the others.
-func (l *loop) readable(slot uint32, c *conn) {
+// readable reads once: what does not fit comes again (level-triggered), and no connection keeps the loop from the others.
+func (l *loop) readable(c *conn) {
+	if c.has(fNoRead) { // nothing was armed: the connection is broken
+		l.kill(c)
+		return
+	}
 	n, errno := sysRead(c.fd, l.rbuf)
-	l.n.reads.Add(1)
+	l.hot.reads++
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
-		return
 	case errno != 0:
-		l.lost(slot, c, link.CloseReset)
-		return
+		l.lost(c)
 	case n == 0:
-		l.eof(slot, c)
-		return
-	}
-	l.n.bytesIn.Add(uint64(n))
-	if c.state == stFlush || c.state == stLinger {
-		return // what comes after our end is not looked at
-	}
-	l.corked = slot + 1
-	l.input(slot, c, l.rbuf[:n])
-	l.uncork(slot, c)
-}
-
-// input takes bytes as they came from the socket.
-func (l *loop) input(slot uint32, c *conn, p []byte) {
-	switch {
-	case c.state == stFirst:
-		l.first(slot, c, p)
-	case c.has(fTLS):
-		l.ciphertext(slot, c, p)
+		l.eof(c)
+	case c.state == stLinger || c.has(fDeaf):
+		l.hot.bytesIn += uint64(n)
 	default:
-		l.plaintext(slot, c, p)
-	}
-}
-
-// first decides by the first bytes what the connection speaks.
-func (l *loop) first(slot uint32, c *conn, p []byte) {
-	p = l.joined(c, p)
-	cfg := &l.srv.cfg.Listeners[c.listener]
-	if rest, done := l.proxy(slot, c, p, cfg); done {
-		p = rest
-	} else {
-		return
-	}
-	switch {
-	case len(p) == 0:
-		l.keepFirst(slot, c, p)
-	case p[0] == 0x16 && (len(p) > 1 && p[1] == 3 || !cfg.Insecure):
-		if !cfg.TLS {
-			l.refuse(slot, c, RefusedTLS)
-			return
-		}
-		l.toHandshake(slot, c, p)
-	case !cfg.Insecure:
-		l.refuse(slot, c, RefusedPlain)
-	case len(p) < 2 && (p[0] == 0x16 || p[0] == 'G'):
-		l.keepFirst(slot, c, p)
-	default:
-		l.speak(slot, c, p, p[0] == 'G' && p[1] == 'E')
-	}
-}
-
-// joined is what was kept of the first bytes together with p, which stands at the start of the read buffer and is moved up there.
-func (l *loop) joined(c *conn, p []byte) []byte {
-	if c.in == 0 {
-		return p
-	}
-	kept := l.bufs.get(c.in) // at most headroom: see keepFirst
-	n := copy(l.rbuf[len(kept):cap(l.rbuf)], p) + len(kept)
-	copy(l.rbuf[:len(kept)], kept)
-	l.bufs.drop(c.in)
-	c.in = 0
-	return l.rbuf[:n:n]
-}
-
-// keepFirst keeps bytes that are too few to decide.
-func (l *loop) keepFirst(slot uint32, c *conn, p []byte) {
-	if len(p) > headroom {
-		l.refuse(slot, c, RefusedProxyHeader)
-		return
-	}
-	if len(p) > 0 {
-		c.in = l.bufs.put(p, len(p))
-	}
-}
-
-// speak goes on with plaintext: a WebSocket upgrade, or klink frames at once.
-func (l *loop) speak(slot uint32, c *conn, p []byte, upgrade bool) {
-	if upgrade {
-		c.state = stUpgrade
-		l.openBy.push(l.nowMs+l.srv.cfg.UpgradeTimeout.Milliseconds(), l.handle(slot, c))
-	} else {
-		c.transport = klink.TransportTCP
+		l.hot.bytesIn += uint64(n)
+		l.setCork(c)
 		if c.has(fTLS) {
-			c.transport = klink.TransportTLS
+			l.ciphertext(c, l.rbuf[:n])
+		} else {
+			l.feedTo(c, l.rbuf[:n])
 		}
-		l.open(slot, c)
+		l.uncork(c)
 	}
-	l.plaintext(slot, c, p)
-}
-
-// open announces the connection.
-func (l *loop) open(slot uint32, c *conn) {
-	in := link.Info{Transport: c.transport, Form: c.form()}
-	if c.pre != 0 {
-		p := &l.pre[c.pre-1]
-		in.Remote, in.Resumed = p.remote, p.resumed
-	}
-	l.dropPre(c)
-	c.state = stOpen
-	c.flags |= fOpened
-	l.n.open[c.transport].Add(1)
-	l.n.opened[c.transport].Add(1)
-	l.handler.OnOpen(l.handle(slot, c), in)
-}
-
-// plaintext takes bytes after TLS, if there is any: it completes what was kept before, handles whole frames, and keeps the rest.
-func (l *loop) plaintext(slot uint32, c *conn, p []byte) {
-	if c.in == 0 {
-		n, need := l.frames(slot, c, p)
-		if rest := p[n:]; len(rest) > 0 && c.wants() {
-			l.keep(slot, c, &c.in, rest, need)
-		}
-		return
-	}
-	c.in = l.bufs.add(c.in, p)
-	b := l.bufs.get(c.in)
-	n, _ := l.frames(slot, c, b)
-	if c.state == stFree || c.in == 0 {
-		return
-	}
-	switch {
-	case n == len(b) || !c.wants():
-		l.bufs.drop(c.in)
-		c.in = 0
-	case n > 0:
-		l.bufs.cut(c.in, n)
-	}
-	l.checkInput(slot, c)
-}
-
-// wants reports whether the connection still takes input.
-func (c *conn) wants() bool { return c.state == stOpen || c.state == stUpgrade || c.state == stFirst }
-
-// keep puts the rest of an input into a buffer of the size that the frame will need, if that is known.
-func (l *loop) keep(slot uint32, c *conn, ref *bufRef, rest []byte, need int) {
-	*ref = l.bufs.put(rest, min(max(need, len(rest)), 4096))
-	l.checkInput(slot, c)
-}
-
-// checkInput holds the partial input of all connections under its bound.
-func (l *loop) checkInput(slot uint32, c *conn) {
-	l.n.inputBytes.Store(l.bufs.used)
-	if l.bufs.used > l.srv.cfg.MaxInputBytes && c.wants() {
-		l.n.refused[RefusedMemory].Add(1)
-		l.end(slot, c, link.CloseError, 1013, "the server's memory for partial input is used up")
-	}
-}
-
-// frames handles the whole frames at the start of p and returns how many bytes they took, and how many the next needs.
-func (l *loop) frames(slot uint32, c *conn, p []byte) (n, need int) {
-	for n < len(p) && c.wants() {
-		var took int
-		switch {
-		case c.state == stUpgrade:
-			took = l.upgradeRequest(slot, c, p[n:])
-		case c.has(fWS):
-			took, need = l.message(slot, c, p[n:])
-		default:
-			took, need = l.streamFrame(slot, c, p[n:])
-		}
-		if took == 0 {
-			break
-		}
-		n += took
-	}
-	return n, need
-}
-
-func (l *loop) streamFrame(slot uint32, c *conn, p []byte) (took, need int) {
-	size, hdr, err := frame.Length(p, l.srv.cfg.MaxFrame)
-	switch {
-	case size < 0:
-		return 0, 0
-	case err != nil:
-		l.badFrame(slot, c, err)
-		return 0, 0
-	case len(p) < hdr+size:
-		return 0, hdr + size
-	}
-	l.handler.OnMessage(l.handle(slot, c), p[hdr:hdr+size:hdr+size])
-	return hdr + size, 0
-}
-
-// badFrame ends a stream that can't go on, and says why in a Disconnect.
-func (l *loop) badFrame(slot uint32, c *conn, err error) {
-	why, code := link.CloseProtocol, klink.DisconnectProtocol
-	if _, ok := errors.AsType[*frame.TooLarge](err); ok {
-		why, code = link.CloseTooLarge, klink.DisconnectTooLarge
-	}
-	body := frame.AppendDisconnect(nil, &frame.Disconnect{Code: uint32(code), Reason: err.Error()})
-	l.write(slot, c, binary.AppendUvarint(nil, uint64(len(body))))
-	l.write(slot, c, body)
-	l.end(slot, c, why, uint16(code), err.Error())
 }
 
 // eof is the client's FIN.
-func (l *loop) eof(slot uint32, c *conn) {
-	switch {
-	case c.state == stLinger || c.state == stFlush && c.out == 0:
-		l.kill(slot, c)
-	case c.state == stFlush:
-		// It may still read what waits; without EPOLLIN the event does not come again and again.
-		c.flags |= fNoRead
-		l.arm(slot, c)
+func (l *loop) eof(c *conn) {
+	c.flags |= fNoRead
+	switch c.state {
+	case stOpen:
+		why := link.ClosePeer
+		if c.in != 0 || c.raw != 0 || c.ws.InMessage() {
+			why = link.CloseReset // in the middle of something
+		}
+		l.leave(c, why)
+	case stFlush:
+		l.interest(c)
+		l.finish(c)
+	case stFirst, stUpgrade:
+		l.refuse(c, RefusedGone)
 	default:
-		l.lost(slot, c, link.ClosePeer)
+		l.kill(c)
 	}
+}
+
+// feedTo takes plaintext that arrived: from the socket, or out of TLS.
+func (l *loop) feedTo(c *conn, p []byte) {
+	if c.in != 0 && (c.state == stFirst || c.state == stUpgrade) {
+		// What is needed of these is short and comes once: it is put together and looked at again.
+		if !l.keep(c, &c.in, p) {
+			return
+		}
+		b := l.ins.detach(c.in)
+		c.in = 0
+		l.consume(c, b)
+		l.ins.release(b)
+		return
+	}
+	l.consume(c, p)
+}
+
+func (l *loop) consume(c *conn, p []byte) {
+	for len(p) > 0 {
+		switch c.state {
+		case stFirst:
+			p = l.first(c, p)
+		case stUpgrade:
+			p = l.request(c, p)
+		case stOpen:
+			if c.has(fWS) {
+				p = l.wsInput(c, p)
+			} else {
+				p = l.streamInput(c, p)
+			}
+		case stFlush:
+			if !c.has(fWS) || c.has(fDeaf|fPeerClose) {
+				return
+			}
+			p = l.wsInput(c, p) // looks for the close frame
+		default:
+			return
+		}
+	}
+}
+
+// keep adds a copy of p to the connection's partial input. False: it would be too much of all connections together, and this one ends.
+func (l *loop) keep(c *conn, ref *inRef, p []byte) bool {
+	if l.ins.used+l.ins.growth(*ref, len(p)) > l.srv.cfg.MaxInputBytes {
+		l.n.refused[RefusedMemory].Add(1)
+		if c.state == stOpen {
+			c.flags |= fDeaf
+			l.end(c, link.CloseError, uint16(klink.DisconnectOverloaded), "no memory for partial input")
+		} else {
+			l.kill(c)
+		}
+		return false
+	}
+	*ref = l.ins.add(*ref, p)
+	return true
+}
+
+// first decides by the first bytes what the connection speaks, and returns what comes behind what it took.
+func (l *loop) first(c *conn, p []byte) (rest []byte) {
+	cfg := &l.srv.cfg.Listeners[c.listener]
+	switch kind := prefaceOf(p, c.has(fTLS)); kind {
+	case prefaceShort:
+		l.keep(c, &c.in, p)
+		return nil
+	case prefaceProxy:
+		return l.proxy(c, p, cfg)
+	case prefaceProxyText:
+		l.refuse(c, RefusedProxyHeader)
+		return nil
+	case prefaceTLS:
+		if !cfg.TLS {
+			l.refuse(c, RefusedTLS)
+			return nil
+		}
+		l.toHandshake(c, p)
+		return nil
+	default:
+		if !c.has(fTLS) && !cfg.Insecure {
+			l.refuse(c, RefusedPlain)
+			return nil
+		}
+		if kind == prefaceHTTP {
+			l.awaitRequest(c)
+		} else {
+			l.openStream(c)
+		}
+		return p
+	}
+}
+
+// awaitRequest waits for the WebSocket upgrade.
+func (l *loop) awaitRequest(c *conn) {
+	c.state = stUpgrade
+	l.setDue(c, l.srv.cfg.UpgradeTimeout)
+}
+
+func (l *loop) openStream(c *conn) {
+	c.transport = klink.TransportTCP
+	if c.has(fTLS) {
+		c.transport = klink.TransportTLS
+	}
+	l.open(c)
+}
+
+// open announces the connection.
+func (l *loop) open(c *conn) {
+	pre := l.pre.at(c.pre)
+	in := link.Info{Transport: c.transport, Form: c.form(), Remote: pre.remote, Resumed: pre.resumed}
+	l.pre.drop(c.pre)
+	c.pre = 0
+	c.state = stOpen
+	c.flags |= fOpened
+	l.setDue(c, -1)
+	l.n.open[c.transport].Add(1)
+	l.n.opened[c.transport].Add(1)
+	l.handler.OnOpen(l.handle(c), in)
+}
+
+// streamInput handles the frames in p, and returns what is left when the connection has ended.
+func (l *loop) streamInput(c *conn, p []byte) (rest []byte) {
+	h, limit := l.handle(c), l.srv.cfg.MaxFrame
+	for len(p) > 0 && c.state == stOpen {
+		if c.in != 0 {
+			p = l.streamJoin(c, p)
+			continue
+		}
+		size, hdr, err := frame.Length(p, limit)
+		switch {
+		case err != nil:
+			l.badStream(c, err)
+			return nil
+		case size < 0 || hdr+size > len(p):
+			l.keep(c, &c.in, p)
+			return nil
+		}
+		end := hdr + size
+		l.handler.OnMessage(h, p[hdr:end:end])
+		p = p[end:]
+	}
+	return p
+}
+
+// streamJoin completes the frame of which a part was kept, with no more of p than it needs.
+func (l *loop) streamJoin(c *conn, p []byte) (rest []byte) {
+	limit := l.srv.cfg.MaxFrame
+	kept := l.ins.get(c.in)
+	size, hdr, err := frame.Length(kept, limit) // no error: it was looked at before
+	need := 1                                   // of the length
+	if size >= 0 {
+		need = hdr + size - len(kept)
+	}
+	n := min(need, len(p))
+	if !l.keep(c, &c.in, p[:n]) {
+		return nil
+	}
+	kept = l.ins.get(c.in)
+	if size < 0 {
+		size, hdr, err = frame.Length(kept, limit)
+	}
+	switch {
+	case err != nil:
+		l.badStream(c, err)
+		return nil
+	case size >= 0 && len(kept) == hdr+size:
+		l.handler.OnMessage(l.handle(c), kept[hdr:])
+		l.ins.drop(c.in)
+		c.in = 0
+	}
+	return p[n:]
+}
+
+// badStream ends a stream that can't go on.
+func (l *loop) badStream(c *conn, err error) {
+	if _, ok := errors.AsType[*frame.TooLarge](err); ok {
+		l.fail(c, link.CloseTooLarge, wsframe.CodeTooBig, klink.DisconnectTooLarge, err.Error())
+		return
+	}
+	l.fail(c, link.CloseProtocol, wsframe.CodeProtocol, klink.DisconnectProtocol, err.Error())
+}
+
+// fail ends a connection whose client broke a rule of framing. The Disconnect tells what the client should do about it, the code of
+// the close frame what RFC 6455 demands.
+func (l *loop) fail(c *conn, why link.CloseReason, ws uint16, code klink.Disconnect, reason string) {
+	body := frame.AppendDisconnect(nil, &frame.Disconnect{Code: uint32(code), Reason: reason, Retry: code.Info().Retry})
+	l.emit(c, link.AppendForm(nil, c.form(), body))
+	c.flags |= fDeaf
+	l.end(c, why, ws, reason)
 }

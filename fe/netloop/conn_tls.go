@@ -9,272 +9,306 @@ import (
 	"github.com/klinkio/klink/fe/link"
 )
 
+const (
+	recordHeader = 5
+	alpnHTTP     = "http/1.1"
+)
+
+// maxUnread bounds what a retained connection may owe to a client that does not read.
+const maxUnread = 64 << 10
+
+// handover is the end of a handshake, on its way back to the I/O loop.
+type handover struct {
+	slot, gen uint32
+	res       tls13.Result
+	rec       tls13.Record    // of EngineLoop: moved out and wiped on arrival
+	retained  *tls13.Retained // of EngineStdlib
+	left      []byte          // ciphertext that came behind the client's Finished
+}
+
 // toHandshake lends the descriptor to a handshake loop, with the bytes that were read. It stays this loop's to close.
-func (l *loop) toHandshake(slot uint32, c *conn, p []byte) {
-	if l.stopping {
-		l.kill(slot, c)
+func (l *loop) toHandshake(c *conn, p []byte) {
+	if l.closed {
+		l.refuse(c, RefusedShutdown)
 		return
 	}
-	if err := sysCtl(l.ep, unix.EPOLL_CTL_DEL, c.fd, 0, 0, 0); err != nil {
-		l.lost(slot, c, link.CloseError)
+	if err := sysCtl(l.waker.ep, unix.EPOLL_CTL_DEL, c.fd, 0, 0, 0); err != nil {
+		l.broken(c)
 		return
 	}
 	c.state = stHandshake
 	m := &handshake{
-		io: l, slot: slot, gen: c.gen, fd: c.fd, first: append([]byte(nil), p...),
-		deadline: l.nowMs + l.srv.cfg.HandshakeTimeout.Milliseconds(),
+		io: l, slot: c.slot, gen: c.gen, fd: c.fd, first: append([]byte(nil), p...),
+		due: l.nowMs + int64(int32(c.due-uint32(l.nowMs))), remote: l.pre.at(c.pre).remote.Addr(),
 	}
-	if c.pre != 0 {
-		m.remote = l.pre[c.pre-1].remote.Addr()
-	}
+	l.setDue(c, -1) // the handshake loop has the deadline now
 	hs := l.srv.hs[l.nextHS%len(l.srv.hs)]
 	l.nextHS++
 	if !hs.post(m) {
-		l.kill(slot, c)
+		l.refuse(c, RefusedShutdown)
 	}
 }
 
-// handshakeFailed takes a connection back whose handshake did not succeed.
-func (l *loop) handshakeFailed(slot, gen uint32, r Refusal) {
-	if c := l.conns.find(slot, gen); c != nil && c.state == stHandshake {
-		l.refuse(slot, c, r)
-	}
-}
-
-// handshakeDone takes a connection back together with its keys. rec is copied and must be zeroed by the caller; retained is set
-// with the other engine. left is ciphertext that came behind the client's Finished.
-func (l *loop) handshakeDone(slot, gen uint32, res *tls13.Result, rec *tls13.Record, retained *tls13.Retained, left []byte) {
+// takeBack is the arrival of a connection whose handshake did not succeed; it was counted. With parting there is something in the
+// socket that the client should read.
+func (l *loop) takeBack(slot, gen uint32, parting bool) {
 	c := l.conns.find(slot, gen)
 	if c == nil || c.state != stHandshake {
 		l.n.stale.Add(1)
 		return
 	}
+	if !parting || l.adoptAgain(c) != nil {
+		l.kill(c)
+		return
+	}
+	l.part(c)
+}
+
+// adoptAgain puts a descriptor that was lent back among the loop's events.
+func (l *loop) adoptAgain(c *conn) error {
+	c.state = stFirst
+	return sysCtl(l.waker.ep, unix.EPOLL_CTL_ADD, c.fd, unix.EPOLLIN, int32(c.slot), c.gen)
+}
+
+// receive is the arrival of a connection with its keys. The record in m is moved out; no other copy of the keys stays behind.
+func (l *loop) receive(m *handover) {
+	defer func() { m.rec = tls13.Record{} }()
+	c := l.conns.find(m.slot, m.gen)
+	if c == nil || c.state != stHandshake {
+		l.n.stale.Add(1)
+		return
+	}
 	c.flags |= fTLS
-	if retained != nil {
-		l.retained[slot] = retained
+	if m.retained != nil {
+		c.tls = l.kept.take(m.retained)
 	} else {
 		c.tls = l.recs.take()
-		*l.recs.at(c.tls) = *rec
+		*l.recs.at(c.tls) = m.rec
 	}
-	if c.pre != 0 {
-		l.pre[c.pre-1].resumed = res.Resumed
-	}
-	if res.Resumed {
+	if m.res.Resumed {
+		l.pre.at(c.pre).resumed = true
 		l.n.resumed.Add(1)
 	}
-	if l.stopping {
-		l.kill(slot, c)
+	if l.closed {
+		l.refuse(c, RefusedShutdown)
 		return
 	}
-	if err := sysCtl(l.ep, unix.EPOLL_CTL_ADD, c.fd, inEvents, int32(slot), c.gen); err != nil {
-		l.refuse(slot, c, RefusedHandshake)
+	if err := l.adoptAgain(c); err != nil {
+		l.broken(c)
 		return
 	}
-	l.corked = slot + 1
-	if res.ALPN == ALPN {
-		l.speak(slot, c, nil, false)
-	} else {
-		c.state = stUpgrade // http/1.1, or a client without ALPN: its first bytes tell, see decrypted
-		l.openBy.push(l.nowMs+l.srv.cfg.UpgradeTimeout.Milliseconds(), l.handle(slot, c))
-		if res.ALPN == "" {
-			c.flags |= fUndecided
-		}
+	l.setCork(c)
+	switch m.res.ALPN {
+	case ALPN:
+		l.openStream(c)
+	case alpnHTTP:
+		l.awaitRequest(c)
+	default: // the first bytes tell
+		l.setDue(c, l.srv.cfg.UpgradeTimeout)
 	}
-	if len(left) > 0 || retained != nil {
-		l.ciphertext(slot, c, left)
+	if len(m.left) > 0 || m.retained != nil {
+		l.ciphertext(c, m.left)
 	}
-	l.uncork(slot, c)
+	l.uncork(c)
 }
 
-// ciphertext takes bytes of a connection that is under TLS.
-func (l *loop) ciphertext(slot uint32, c *conn, p []byte) {
-	if c.tls == 0 {
-		l.retainedInput(slot, c, p)
+// ciphertext takes bytes of a connection that is under TLS: it opens whole records where they are and keeps the rest.
+func (l *loop) ciphertext(c *conn, p []byte) {
+	if l.srv.retains() {
+		l.retainedInput(c, p)
 		return
 	}
-	if c.raw == 0 {
-		n := l.records(slot, c, p)
-		if rest := p[n:]; len(rest) > 0 && c.wants() {
-			total, _, _ := tls13.RecordLen(rest)
-			l.keep(slot, c, &c.raw, rest, total)
+	for len(p) > 0 && c.state != stDead && c.state != stLinger && !c.has(fDeaf) {
+		if c.raw != 0 {
+			p = l.recordJoin(c, p)
+			continue
 		}
-		return
-	}
-	c.raw = l.bufs.add(c.raw, p)
-	b := l.bufs.get(c.raw)
-	n := l.records(slot, c, b)
-	if c.state == stFree || c.raw == 0 {
-		return
-	}
-	if n == len(b) || !c.wants() {
-		l.bufs.drop(c.raw)
-		c.raw = 0
-	} else if n > 0 {
-		l.bufs.cut(c.raw, n)
-	}
-	l.checkInput(slot, c)
-}
-
-// records opens the whole records at the start of p, in place, and returns how many bytes they took.
-func (l *loop) records(slot uint32, c *conn, p []byte) (n int) {
-	key := uint64(l.handle(slot, c))
-	for c.wants() {
-		total, ok, err := tls13.RecordLen(p[n:])
-		if err != nil {
-			l.recordFailed(slot, c, err)
-			return n
-		}
-		if !ok || len(p)-n < total {
-			return n
-		}
-		r := l.recs.at(c.tls)
-		ev, plain, err := r.Open(l.cache, key, p[n:n+total:n+total])
-		n += total
+		total, ok, err := tls13.RecordLen(p)
 		switch {
 		case err != nil:
-			l.recordFailed(slot, c, err)
-			return n
-		case ev == tls13.EventData:
-			l.decrypted(slot, c, plain)
-		case ev == tls13.EventCloseNotify:
-			l.peerDone(slot, c)
-			return n
-		case ev == tls13.EventAlert:
-			l.dieLater(slot, c, link.CloseReset)
-			return n
-		}
-	}
-	return n
-}
-
-// decrypted takes plaintext. A client that named no protocol is known by its first bytes.
-func (l *loop) decrypted(slot uint32, c *conn, plain []byte) {
-	if c.has(fUndecided) && len(plain) > 0 {
-		c.flags &^= fUndecided
-		if plain[0] != 'G' || (len(plain) > 1 && plain[1] != 'E') {
-			l.speak(slot, c, plain, false)
+			l.badRecord(c, err)
+			return
+		case !ok || total > len(p):
+			l.keep(c, &c.raw, p)
 			return
 		}
+		l.record(c, p[:total:total])
+		p = p[total:]
 	}
-	l.plaintext(slot, c, plain)
 }
 
-func (l *loop) retainedInput(slot uint32, c *conn, p []byte) {
-	r := l.retained[slot]
-	closed, err := r.Feed(p, func(plain []byte) {
-		if c.wants() {
-			l.decrypted(slot, c, plain)
-		}
-	})
+// recordJoin completes the record of which a part was kept, with no more of p than it needs.
+func (l *loop) recordJoin(c *conn, p []byte) (rest []byte) {
+	kept := l.ins.get(c.raw)
+	need := recordHeader
+	if total, ok, _ := tls13.RecordLen(kept); ok {
+		need = total
+	}
+	n := min(need-len(kept), len(p))
+	if !l.keep(c, &c.raw, p[:n]) {
+		return nil
+	}
+	kept = l.ins.get(c.raw)
+	total, ok, err := tls13.RecordLen(kept)
 	switch {
-	case c.state == stFree || c.state == stDead:
 	case err != nil:
-		l.recordFailed(slot, c, err)
-	case closed:
-		l.peerDone(slot, c)
+		l.badRecord(c, err)
+		return nil
+	case ok && len(kept) == total:
+		l.record(c, kept)
+		l.ins.drop(c.raw)
+		c.raw = 0
+	}
+	return p[n:]
+}
+
+// record opens one record, in place, and handles what is in it.
+func (l *loop) record(c *conn, rec []byte) {
+	ev, plain, err := l.recs.at(c.tls).Open(l.cache, uint64(l.handle(c)), rec)
+	switch {
+	case err != nil:
+		l.badRecord(c, err)
+	case ev == tls13.EventData:
+		l.feedTo(c, plain)
+	case ev == tls13.EventCloseNotify:
+		l.peerDone(c, link.ClosePeer)
+	case ev == tls13.EventAlert:
+		l.peerDone(c, link.CloseReset)
+	default: // a KeyUpdate is answered when the input is consumed
 	}
 }
 
-// peerDone is the client's close_notify.
-func (l *loop) peerDone(slot uint32, c *conn) {
-	if c.state == stOpen {
-		l.end(slot, c, link.ClosePeer, 1000, "")
+// feed is feedTo for the connection that is being fed.
+func (l *loop) feed(plain []byte) { l.feedTo(l.feeding, plain) }
+
+func (l *loop) retainedInput(c *conn, p []byte) {
+	l.feeding = c
+	closed, err := l.kept.at(c.tls).Feed(p, l.feedFn)
+	l.feeding = nil
+	switch {
+	case err != nil:
+		l.badRecord(c, err)
+	case closed:
+		l.peerDone(c, link.ClosePeer)
+	}
+}
+
+// peerDone is the client's close_notify, or its alert. Its FIN is still to come.
+func (l *loop) peerDone(c *conn, why link.CloseReason) {
+	c.flags |= fDeaf
+	switch c.state {
+	case stOpen:
+		l.leave(c, why)
+	case stFlush:
+		l.finish(c)
+	case stFirst, stUpgrade:
+		l.n.refused[RefusedGone].Add(1)
+		l.part(c)
+	default:
+	}
+}
+
+// badRecord tells the client in an alert what was wrong with its record, behind all that was sent, and ends.
+func (l *loop) badRecord(c *conn, err error) {
+	if c.state == stDead || c.has(fNotify) {
 		return
 	}
-	l.n.refused[RefusedGone].Add(1)
-	l.end(slot, c, link.ClosePeer, 0, "")
-}
-
-// recordFailed tells the client what was wrong with its record, in an alert, and ends.
-func (l *loop) recordFailed(slot uint32, c *conn, err error) {
-	alert := tls13.AlertInternalError
+	if l.corked == c {
+		l.flushCork(c)
+	}
+	alert, why := tls13.AlertInternalError, link.CloseProtocol
 	if e, ok := errors.AsType[*tls13.Error](err); ok {
 		alert = e.Alert
+		if e.Reason == tls13.ReasonPeerAlert {
+			why = link.CloseReset
+		}
 	}
-	if l.corked == slot+1 {
-		l.flushCork(slot, c)
+	c.flags |= fDeaf
+	l.lastRecord(c, alert)
+	switch c.state {
+	case stOpen:
+		l.leave(c, why)
+	case stFirst, stUpgrade:
+		l.n.refused[RefusedRecord].Add(1)
+		l.part(c)
+	case stFlush:
+		l.finish(c)
+	default:
 	}
-	if c.state == stDead {
+}
+
+// closeNotify ends our direction of TLS.
+func (l *loop) closeNotify(c *conn) { l.lastRecord(c, tls13.AlertCloseNotify) }
+
+// lastRecord seals an alert: nothing can follow it.
+func (l *loop) lastRecord(c *conn, alert tls13.Alert) {
+	if c.state == stDead || c.has(fNotify) {
 		return
 	}
-	c.why, c.state = link.CloseProtocol, stFlush
-	l.seal = l.seal[:0]
-	if c.tls != 0 {
-		if b, err := l.recs.at(c.tls).AppendAlert(l.cache, uint64(l.handle(slot, c)), l.seal, alert); err == nil {
-			l.seal = b
-		}
-	} else {
-		l.seal = l.retained[slot].AppendPending(l.seal)
-	}
-	l.finishTLS(slot, c)
-}
-
-// closeNotify ends our direction of the TLS connection; what it appends goes behind everything that waits.
-func (l *loop) closeNotify(slot uint32, c *conn) {
-	l.seal = l.seal[:0]
+	c.flags |= fNotify
 	var err error
-	if c.tls != 0 {
-		l.seal, err = l.recs.at(c.tls).AppendCloseNotify(l.cache, uint64(l.handle(slot, c)), l.seal)
-	} else {
-		l.seal, err = l.retained[slot].AppendCloseNotify(l.seal)
+	switch {
+	case !l.srv.retains():
+		l.seal, err = l.recs.at(c.tls).AppendAlert(l.cache, uint64(l.handle(c)), l.seal[:0], alert)
+	case alert == tls13.AlertCloseNotify:
+		l.seal, err = l.kept.at(c.tls).AppendCloseNotify(l.seal[:0])
+	default: // crypto/tls has written its alert already
+		l.seal = l.kept.at(c.tls).AppendPending(l.seal[:0])
 	}
-	if err == nil && len(l.seal) > 0 {
-		l.push(slot, c, l.seal, true)
+	if err == nil {
+		l.sendSealed(c)
 	}
 }
 
-// finishTLS sends the last record of a connection and goes on to its FIN.
-func (l *loop) finishTLS(slot uint32, c *conn) {
-	if len(l.seal) > 0 {
-		l.push(slot, c, l.seal, true)
-	}
-	if c.state != stFlush {
+// sendSealed sends what is in the scratch buffer, behind what waits.
+func (l *loop) sendSealed(c *conn) {
+	if c.out != 0 {
+		l.outs.add(c.out, l.seal)
 		return
 	}
-	l.closeBy.push(l.nowMs+l.srv.cfg.CloseGrace.Milliseconds(), l.handle(slot, c))
-	if c.out == 0 {
-		c.flags &^= fOut
-		l.flushed(slot, c)
-	}
+	l.transmit(c, l.seal, false)
 }
 
-// sealed protects plaintext into the loop's scratch buffer.
-func (l *loop) sealed(slot uint32, c *conn, plain []byte) ([]byte, error) {
+// protect seals plaintext into the scratch buffer. False: it can't be, and the connection ends.
+func (l *loop) protect(c *conn, plain []byte) bool {
 	var err error
-	l.seal = l.seal[:0]
-	if c.tls != 0 {
-		l.seal, err = l.recs.at(c.tls).AppendSeal(l.cache, uint64(l.handle(slot, c)), l.seal, plain)
-	} else {
-		l.seal, err = l.retained[slot].AppendSeal(l.seal, plain)
+	if cap(l.seal) > maxSeal {
+		l.seal = nil
 	}
-	return l.seal, err
+	if l.srv.retains() {
+		l.seal, err = l.kept.at(c.tls).AppendSeal(l.seal[:0], plain)
+	} else {
+		l.seal, err = l.recs.at(c.tls).AppendSeal(l.cache, uint64(l.handle(c)), l.seal[:0], plain)
+	}
+	if err != nil {
+		l.broken(c)
+		return false
+	}
+	return true
 }
 
-// sealFailed ends a connection that can't be written to: its key is used up, or its write direction is closed.
-func (l *loop) sealFailed(slot uint32, c *conn) { l.dieLater(slot, c, link.CloseError) }
-
-// sendPending answers a KeyUpdate of the client when nothing else is about to be sent.
-func (l *loop) sendPending(slot uint32, c *conn) {
-	l.seal = l.seal[:0]
-	if c.tls != 0 {
-		r := l.recs.at(c.tls)
-		if !r.Pending() {
-			return
-		}
-		b, err := r.AppendPending(l.cache, uint64(l.handle(slot, c)), l.seal)
-		if err != nil {
-			l.sealFailed(slot, c)
-			return
-		}
-		l.seal = b
-	} else {
-		r := l.retained[slot]
-		if r == nil || !r.Pending() {
-			return
-		}
-		l.seal = r.AppendPending(l.seal)
+// answerUpdate answers the client's KeyUpdates when nothing else is about to be sent that would carry the answer.
+func (l *loop) answerUpdate(c *conn) {
+	if c.state == stDead || c.state == stLinger || c.has(fNotify) {
+		return
 	}
-	if len(l.seal) > 0 {
-		l.push(slot, c, l.seal, true)
+	if l.srv.retains() {
+		if r := l.kept.at(c.tls); r.Pending() {
+			l.seal = r.AppendPending(l.seal[:0])
+			if l.sendSealed(c); l.outs.size(c.out) > maxUnread {
+				l.broken(c) // it asks for keys and does not read: crypto/tls writes an answer to each
+			}
+		}
+		return
 	}
+	r := l.recs.at(c.tls)
+	if !r.Pending() || c.out != 0 {
+		return // AppendSeal or writable will
+	}
+	var err error
+	if l.seal, err = r.AppendPending(l.cache, uint64(l.handle(c)), l.seal[:0]); err != nil {
+		l.broken(c)
+		return
+	}
+	l.transmit(c, l.seal, false)
 }

@@ -3,6 +3,7 @@ package netloop
 import (
 	"errors"
 	"net/url"
+	"strings"
 
 	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/fe/link"
@@ -12,35 +13,36 @@ import (
 // sameHost accepts the origin whose host and port are those of the Host header.
 func sameHost(origin, host string) bool {
 	u, err := url.Parse(origin)
-	return err == nil && u.Host == host
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
 }
 
-// upgradeRequest handles the HTTP request of a WebSocket connection; 0: it is not complete, or was refused.
-func (l *loop) upgradeRequest(slot uint32, c *conn, p []byte) (took int) {
+// request handles the HTTP request of a WebSocket connection and returns what comes behind it.
+func (l *loop) request(c *conn, p []byte) (rest []byte) {
 	u := &l.upgrade
 	n, err := wsframe.ParseUpgrade(p, u)
 	if errors.Is(err, wsframe.ErrShort) {
-		return 0
+		l.keep(c, &c.in, p)
+		return nil
 	}
 	if err != nil {
 		status := 400
 		if e, ok := errors.AsType[*wsframe.RequestError](err); ok {
 			status = e.Status
 		}
-		l.refuseUpgrade(slot, c, RefusedUpgrade, status, "upgrade", err.Error())
-		return 0
+		l.refuseRequest(c, RefusedUpgrade, status, klink.CodeInvalid, err.Error())
+		return nil
 	}
 	sub := u.Choose(SubprotocolBinary, SubprotocolJSON)
 	switch {
 	case string(u.Path) != l.srv.cfg.Path:
-		l.refuseUpgrade(slot, c, RefusedUpgrade, 404, "not_found", "the WebSocket address is "+l.srv.cfg.Path)
-		return 0
+		l.refuseRequest(c, RefusedUpgrade, 404, klink.CodeNotFound, "the WebSocket address is "+l.srv.cfg.Path)
+		return nil
 	case len(u.Origin) > 0 && !(*l.srv.origin.Load())(string(u.Origin), string(u.Host)):
-		l.refuseUpgrade(slot, c, RefusedOrigin, 403, "forbidden", "this origin may not connect")
-		return 0
+		l.refuseRequest(c, RefusedOrigin, 403, klink.CodeForbidden, "pages of this origin may not connect")
+		return nil
 	case sub == "":
-		l.refuseUpgrade(slot, c, RefusedUpgrade, 400, "subprotocol", "offer the subprotocol "+SubprotocolBinary+" or "+SubprotocolJSON)
-		return 0
+		l.refuseRequest(c, RefusedUpgrade, 400, klink.CodeUnsupported, "offer the subprotocol "+SubprotocolBinary+" or "+SubprotocolJSON)
+		return nil
 	}
 	c.flags |= fWS
 	if sub == SubprotocolJSON {
@@ -50,100 +52,149 @@ func (l *loop) upgradeRequest(slot uint32, c *conn, p []byte) (took int) {
 	if c.has(fTLS) {
 		c.transport = klink.TransportWSS
 	}
-	// In the cork, before anything that the handler sends: nobody can be sent to before OnOpen.
-	l.cork = wsframe.AppendAccept(l.cork, u, sub)
-	l.open(slot, c)
-	return n
+	l.ctl = wsframe.AppendAccept(l.ctl[:0], u, sub)
+	l.emit(c, l.ctl)
+	if c.state == stUpgrade { // the socket may be gone
+		l.open(c)
+	}
+	return p[n:]
 }
 
-func (l *loop) refuseUpgrade(slot uint32, c *conn, r Refusal, status int, code, text string) {
+// refuseRequest answers in HTTP and ends the connection.
+func (l *loop) refuseRequest(c *conn, r Refusal, status int, code klink.Code, text string) {
 	l.n.refused[r].Add(1)
-	l.dropPre(c)
-	l.cork = wsframe.AppendRefusal(l.cork, status, code, text)
-	l.end(slot, c, link.CloseProtocol, 0, "")
+	l.emit(c, wsframe.AppendRefusal(nil, status, code.String(), text))
+	l.part(c)
 }
 
-// message handles one WebSocket frame.
-func (l *loop) message(slot uint32, c *conn, p []byte) (took, need int) {
-	ev, n, need, err := c.ws.Next(p, l.srv.cfg.MaxFrame)
-	if err != nil {
-		l.wsFailed(slot, c, err)
-		return 0, 0
+// part ends a connection that was never open, after what was said to it.
+func (l *loop) part(c *conn) {
+	if c.state == stDead {
+		return
 	}
-	h := l.handle(slot, c)
+	l.close(c, link.CloseProtocol)
+	c.flags |= fDeaf
+	l.finish(c)
+}
+
+// wsInput handles the WebSocket frames in p, and returns what is left when the connection does not take more.
+func (l *loop) wsInput(c *conn, p []byte) (rest []byte) {
+	for c.state == stOpen || c.state == stFlush && !c.has(fDeaf|fPeerClose) {
+		b := p
+		if c.in != 0 {
+			b = l.ins.get(c.in)
+		}
+		if len(b) == 0 {
+			return nil
+		}
+		ev, n, need, err := c.ws.Next(b, l.srv.cfg.MaxFrame)
+		switch {
+		case err != nil:
+			l.badFrame(c, err)
+			return nil
+		case ev.Kind == wsframe.None && c.in == 0:
+			l.keep(c, &c.in, p)
+			return nil
+		case ev.Kind == wsframe.None: // no more of p than the frame needs
+			if len(p) == 0 {
+				return nil
+			}
+			n = min(need-len(b), len(p))
+			if !l.keep(c, &c.in, p[:n]) {
+				return nil
+			}
+			p = p[n:]
+		case c.in != 0:
+			l.wsEvent(c, &ev)
+			l.ins.drop(c.in)
+			c.in = 0
+		default:
+			l.wsEvent(c, &ev)
+			p = p[n:]
+		}
+	}
+	return p
+}
+
+func (l *loop) wsEvent(c *conn, ev *wsframe.Event) {
+	if c.state != stOpen {
+		if ev.Kind == wsframe.Close {
+			c.flags |= fPeerClose
+			l.finish(c)
+		}
+		return
+	}
 	switch ev.Kind {
-	case wsframe.None:
-		return 0, need
 	case wsframe.Message, wsframe.Fragment:
-		if want := wsframe.OpBinary; (ev.Op == want) == c.has(fJSON) {
-			l.end(slot, c, link.CloseProtocol, 1003, "the subprotocol does not use this type of message")
-			return 0, 0
+		if (ev.Op == wsframe.OpText) != c.has(fJSON) {
+			l.fail(c, link.CloseProtocol, 1003, klink.DisconnectProtocol, "the subprotocol does not use this type of message")
+			return
 		}
-		l.fragment(slot, c, h, &ev)
+		l.message(c, ev)
 	case wsframe.Ping:
-		l.handler.OnAlive(h)
-		if c.state == stOpen {
-			l.control(slot, c, wsframe.OpPong, ev.Payload)
-		}
+		l.sendPong(c, ev.Payload)
+		l.handler.OnAlive(l.handle(c))
 	case wsframe.Pong:
-		l.handler.OnAlive(h)
+		l.handler.OnAlive(l.handle(c))
 	case wsframe.Close:
-		l.peerClose(slot, c, &ev)
-		return 0, 0
+		l.peerClose(c, ev)
+	case wsframe.None:
 	}
-	return n, 0
 }
 
-// fragment puts a message together; one that came in a single frame is not copied.
-func (l *loop) fragment(slot uint32, c *conn, h klink.Handle, ev *wsframe.Event) {
+// message puts a message together; one that came in a single frame is not copied.
+func (l *loop) message(c *conn, ev *wsframe.Event) {
 	if ev.Kind == wsframe.Message {
-		l.handler.OnMessage(h, ev.Payload)
+		l.handler.OnMessage(l.handle(c), ev.Payload)
 		return
 	}
-	if len(ev.Payload) > 0 {
-		c.msg = l.bufs.add(c.msg, ev.Payload)
-		l.checkInput(slot, c)
-	}
-	if !ev.Final || c.state != stOpen {
+	if len(ev.Payload) > 0 && !l.keep(c, &c.msg, ev.Payload) {
 		return
 	}
-	ref := c.msg
+	if !ev.Final {
+		return
+	}
+	l.handler.OnMessage(l.handle(c), l.ins.get(c.msg))
+	l.ins.drop(c.msg)
 	c.msg = 0
-	l.handler.OnMessage(h, l.bufs.get(ref))
-	l.bufs.drop(ref)
 }
 
-// control sends a control frame. If output waits it goes behind that, once; a client that pings without reading gets no more of them.
-func (l *loop) control(slot uint32, c *conn, op wsframe.Op, payload []byte) {
-	if c.has(fOut) {
+// sendPong answers a ping. While output waits only the newest ping is answered, behind all that waits.
+func (l *loop) sendPong(c *conn, payload []byte) {
+	if c.out != 0 {
+		l.outs.setPong(c.out, payload)
 		return
 	}
-	l.cork = append(wsframe.AppendHeader(l.cork, op, len(payload)), payload...)
-	if len(l.cork) > corkSize {
-		l.flushCork(slot, c)
-	}
+	l.ctl = append(wsframe.AppendHeader(l.ctl[:0], wsframe.OpPong, len(payload)), payload...)
+	l.emit(c, l.ctl)
 }
 
 // peerClose answers the client's close frame and ends.
-func (l *loop) peerClose(slot uint32, c *conn, ev *wsframe.Event) {
-	if !c.has(fWSClose) {
-		c.flags |= fWSClose
-		if ev.Code == 1005 {
-			l.cork = wsframe.AppendHeader(l.cork, wsframe.OpClose, 0)
-		} else {
-			l.cork = wsframe.AppendClose(l.cork, ev.Code, "")
-		}
+func (l *loop) peerClose(c *conn, ev *wsframe.Event) {
+	c.flags |= fPeerClose
+	l.close(c, link.ClosePeer)
+	if ev.Code == 1005 { // it named none
+		l.emit(c, wsframe.AppendHeader(nil, wsframe.OpClose, 0))
+	} else {
+		l.emit(c, wsframe.AppendClose(nil, ev.Code, ""))
 	}
-	l.end(slot, c, link.ClosePeer, 0, "")
+	l.tell(c)
+	l.finish(c)
 }
 
-func (l *loop) wsFailed(slot uint32, c *conn, err error) {
-	why, code := link.CloseProtocol, uint16(wsframe.CodeProtocol)
-	if e, ok := errors.AsType[*wsframe.FrameError](err); ok {
-		code = e.Code
-		if code == wsframe.CodeTooBig {
-			why = link.CloseTooLarge
-		}
+func (l *loop) badFrame(c *conn, err error) {
+	if c.state != stOpen {
+		c.flags |= fDeaf // its answer to our close frame is not worth waiting for
+		l.finish(c)
+		return
 	}
-	l.end(slot, c, why, code, err.Error())
+	e, ok := errors.AsType[*wsframe.FrameError](err)
+	switch {
+	case !ok:
+		l.fail(c, link.CloseProtocol, wsframe.CodeProtocol, klink.DisconnectProtocol, err.Error())
+	case e.Code == wsframe.CodeTooBig:
+		l.fail(c, link.CloseTooLarge, e.Code, klink.DisconnectTooLarge, e.Text)
+	default:
+		l.fail(c, link.CloseProtocol, e.Code, klink.DisconnectProtocol, e.Text)
+	}
 }

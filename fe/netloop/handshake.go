@@ -1,10 +1,10 @@
 package netloop
 
 import (
-	"container/list"
 	"crypto/tls"
 	"fmt"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -16,74 +16,72 @@ import (
 // handshake is one TLS handshake in flight. Its descriptor is lent by an I/O loop, which alone closes it.
 type handshake struct {
 	io        *loop
-	slot, gen uint32
+	slot, gen uint32 // of the connection there
 	fd        int32
 	first     []byte // read before it came here
 	remote    netip.Addr
-	deadline  int64
+	due       int64 // ms
 
-	h     *tls13.Handshake
-	out   []byte // not taken by the socket yet
-	done  bool   // only out is left to be sent
-	armed bool   // EPOLLOUT
-	id    uint32 // in the loop's table, never 0
-	at    *list.Element
-	net   netip.Prefix
+	id     uint32 // in byID, never 0
+	h      *tls13.Handshake
+	out    []byte // what the socket has not taken yet
+	done   bool   // only out is left to be sent
+	events uint32 // armed
+	net    netip.Prefix
+	older  *handshake // in hsLoop.stalled
+	newer  *handshake
+	listed bool
 }
 
-// hsLoop runs TLS handshakes, so that a signature never delays established connections. All fields but box, waker, signed and
-// counters belong to its goroutine.
+// hsLoop runs TLS handshakes, so that a signature never delays established connections. All fields but mailbox, waker and counters belong
+// to its goroutine, which must not be locked to a thread (see tls13).
 type hsLoop struct {
-	srv    *Server
-	tls    *tls13.Server
-	ep     int
-	wakeFD int
-	waker  waker
+	srv   *Server
+	tls   *tls13.Server
+	waker waker
 
 	mu     sync.Mutex
-	box    []*handshake
-	signed []*tls13.Handshake
+	posted []*handshake
+	signed []uint32
 	halt   bool
 	gone   bool
 
 	byID    map[uint32]*handshake
 	nextID  uint32
-	order   list.List // by age, so also by deadline
 	nets    map[netip.Prefix]int
+	stalled handshakeList // those that wait for their client
+	wheel   wheel
+	nowMs   int64
 	rbuf    []byte
 	events  [maxEvents]unix.EpollEvent
-	refused [NumRefusals]atomic.Uint64
+
+	bytesIn, bytesOut atomic.Uint64
+	refused           [NumRefusals]atomic.Uint64
 }
 
-func newHSLoop(s *Server, _ int, cfg *tls.Config) (*hsLoop, error) {
+func newHSLoop(s *Server, cfg *tls.Config) (*hsLoop, error) {
 	srv, err := tls13.NewServer(cfg, s.cfg.Engine)
 	if err != nil {
 		return nil, err
 	}
-	ep, wfd, err := newPoll()
-	if err != nil {
-		return nil, err
-	}
 	l := &hsLoop{
-		srv: s, tls: srv, ep: ep, wakeFD: wfd, byID: make(map[uint32]*handshake), nets: make(map[netip.Prefix]int),
-		rbuf: make([]byte, 16<<10),
+		srv: s, tls: srv, byID: make(map[uint32]*handshake), nets: make(map[netip.Prefix]int), rbuf: make([]byte, 16<<10),
 	}
-	l.waker = waker{fd: wfd}
 	srv.OnSigned(func(h *tls13.Handshake) {
 		l.mu.Lock()
-		l.signed = append(l.signed, h)
+		l.signed = append(l.signed, uint32(h.Owner))
 		l.mu.Unlock()
 		l.waker.wake()
 	})
-	return l, nil
+	return l, l.waker.open()
 }
 
 // post hands a handshake over; false: the loop has ended.
 func (l *hsLoop) post(m *handshake) bool {
 	l.mu.Lock()
-	gone := l.gone || l.halt
+	gone := l.gone
 	if !gone {
-		l.box = append(l.box, m)
+		l.posted = append(l.posted, m)
 	}
 	l.mu.Unlock()
 	if !gone {
@@ -102,27 +100,27 @@ func (l *hsLoop) stop() {
 func (l *hsLoop) run() error {
 	defer l.finish()
 	for {
-		n, errno := l.waker.wait(l.ep, l.events[:], l.untilNext())
+		n, errno := l.waker.wait(l.events[:], l.wheel.wait(l.nowMs))
 		if errno != 0 {
 			return fmt.Errorf("handshake loop: epoll_wait: %w", errno)
 		}
+		l.nowMs = l.srv.clock()
 		for i := range l.events[:n] {
 			l.event(&l.events[i])
 		}
 		l.mu.Lock()
-		box, signed, halt := l.box, l.signed, l.halt
-		l.box, l.signed = nil, nil
+		posted, signed, halt := l.posted, l.signed, l.halt
+		l.posted, l.signed = nil, nil
 		l.mu.Unlock()
-		for _, m := range box {
+		for _, m := range posted {
 			l.begin(m)
 		}
-		for _, h := range signed {
-			if m := l.byID[uint32(h.Owner)]; m != nil && m.h == h {
-				st, err := h.Resume()
-				l.progress(m, st, err)
+		for _, id := range signed {
+			if m := l.byID[id]; m != nil {
+				l.step(m, m.h.Resume)
 			}
 		}
-		l.expire()
+		l.wheel.advance(l.nowMs, l.expire)
 		if halt {
 			return nil
 		}
@@ -133,241 +131,214 @@ func (l *hsLoop) run() error {
 func (l *hsLoop) finish() {
 	l.mu.Lock()
 	l.gone = true
-	box := l.box
-	l.box = nil
+	posted := l.posted
+	l.posted = nil
 	l.mu.Unlock()
-	for _, m := range box {
-		m.io.mail(func() { m.io.handshakeFailed(m.slot, m.gen, RefusedGone) })
+	for _, m := range posted {
+		l.giveBack(m, RefusedShutdown, false)
 	}
-	for l.order.Len() > 0 {
-		l.fail(l.order.Front().Value.(*handshake), RefusedGone)
+	for _, m := range l.byID {
+		l.fail(m, RefusedShutdown)
 	}
 }
 
 func (l *hsLoop) event(ev *unix.EpollEvent) {
-	if ev.Pad == 0 && ev.Fd == 0 {
-		l.waker.drain()
-		return
-	}
 	m := l.byID[uint32(ev.Pad)]
 	if m == nil {
+		return // the eventfd, or one that has ended in this round
+	}
+	if ev.Events&unix.EPOLLOUT != 0 {
+		l.push(m)
 		return
 	}
-	if ev.Events&unix.EPOLLOUT != 0 && !l.flush(m) {
-		return
-	}
-	if m.done {
-		if len(m.out) == 0 {
-			l.handOver(m)
-		} else if ev.Events&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
-			l.fail(m, RefusedGone)
-		}
-		return
-	}
-	if ev.Events&^unix.EPOLLOUT != 0 {
-		l.read(m)
+	n, errno := sysRead(m.fd, l.rbuf)
+	switch {
+	case errno == unix.EAGAIN || errno == unix.EINTR:
+	case errno != 0 || n == 0 || m.done || m.h.Waiting(): // the latter two did not ask for input: an error woke them
+		l.fail(m, RefusedGone)
+	default:
+		l.bytesIn.Add(uint64(n))
+		l.step(m, func() (tls13.Status, error) { return m.h.Feed(l.rbuf[:n]) })
 	}
 }
 
 // begin takes a handshake in, within the bounds.
 func (l *hsLoop) begin(m *handshake) {
-	cfg := &l.srv.cfg
-	m.net = netOf(m.remote, cfg.countLoopback)
-	if m.net.IsValid() && l.nets[m.net] >= max(1, cfg.MaxHandshakesPerNet/len(l.srv.hs)) {
-		l.refused[RefusedNet].Add(1)
-		l.giveBack(m)
-		return
-	}
-	if l.srv.handshakes.Add(1) > int64(cfg.MaxHandshakes) && !l.evict() {
-		l.srv.handshakes.Add(-1)
-		l.refused[RefusedHandshakes].Add(1)
-		l.giveBack(m)
+	if r, ok := l.admit(m); !ok {
+		l.giveBack(m, r, false)
 		return
 	}
 	l.nextID++
-	if l.nextID == 0 {
-		l.nextID = 1
+	if l.nextID == 0 || l.byID[l.nextID] != nil {
+		l.nextID = l.freeID()
 	}
 	m.id = l.nextID
+	l.byID[m.id] = m
 	m.h = l.tls.NewHandshake()
 	m.h.Owner = uint64(m.id)
-	l.byID[m.id] = m
-	m.at = l.order.PushBack(m)
-	if m.net.IsValid() {
-		l.nets[m.net]++
-	}
-	if err := sysCtl(l.ep, unix.EPOLL_CTL_ADD, m.fd, inEvents, 0, m.id); err != nil {
-		l.fail(m, RefusedHandshake)
-		return
-	}
+	l.wheel.add(m.due, uint64(m.id))
 	first := m.first
 	m.first = nil
-	st, err := m.h.Feed(first)
-	l.progress(m, st, err)
+	l.step(m, func() (tls13.Status, error) { return m.h.Feed(first) })
 }
 
-// evict ends the oldest handshake here in favour of a new one; one that waits for a signature is not to blame.
-func (l *hsLoop) evict() bool {
-	for e := l.order.Front(); e != nil; e = e.Next() {
-		if m := e.Value.(*handshake); !m.h.Waiting() && !m.done {
-			l.refused[RefusedHandshakes].Add(1)
-			l.drop(m)
-			l.giveBack(m)
-			return true
-		}
+// freeID is the next id after a wrap, when old ones may still be in use.
+func (l *hsLoop) freeID() uint32 {
+	id := l.nextID
+	for id == 0 || l.byID[id] != nil {
+		id++
 	}
-	return false
+	return id
 }
 
-func (l *hsLoop) read(m *handshake) {
-	n, errno := sysRead(m.fd, l.rbuf)
+// step runs the handshake on with what f gives it, sends what it has to say, and looks whether it has ended.
+func (l *hsLoop) step(m *handshake, f func() (tls13.Status, error)) {
+	st, err := f()
+	out := m.h.Output()
+	m.out = append(m.out, out...)
 	switch {
-	case errno == unix.EAGAIN || errno == unix.EINTR:
+	case err != nil:
+		l.refuse(m)
 		return
-	case errno != 0 || n == 0:
+	case st == tls13.Done:
+		m.done = true
+		l.stalled.remove(m)
+	case st == tls13.Waiting: // for us, not for the client
+		l.stalled.remove(m)
+	case !m.listed || len(out) > 0: // new, or it has come a step further
+		l.stalled.remove(m)
+		l.stalled.add(m)
+	}
+	l.push(m)
+	runtime.Gosched() // a signature is long: let I/O loops in that wait for this processor
+}
+
+// push sends what waits, arms what is needed next, and hands the connection over when all is done.
+func (l *hsLoop) push(m *handshake) {
+	if !l.send(m) {
 		l.fail(m, RefusedGone)
 		return
 	}
-	m.io.n.bytesIn.Add(uint64(n))
-	st, err := m.h.Feed(l.rbuf[:n])
-	l.progress(m, st, err)
-}
-
-// progress sends what the handshake has to say and looks whether it has ended.
-func (l *hsLoop) progress(m *handshake, st tls13.Status, err error) {
-	m.out = append(m.out, m.h.Output()...)
-	if err != nil {
-		l.flush(m) // the alert, as far as the socket takes it
-		if l.byID[m.id] == m {
-			l.fail(m, RefusedHandshake)
-		}
+	if m.done && len(m.out) == 0 {
+		l.handOver(m)
 		return
 	}
-	m.done = st == tls13.Done
-	if l.flush(m) && m.done && len(m.out) == 0 {
-		l.handOver(m)
+	var events uint32
+	switch {
+	case len(m.out) > 0:
+		events = unix.EPOLLOUT
+	case !m.h.Waiting():
+		events = unix.EPOLLIN
+	}
+	if !l.arm(m, events) {
+		l.fail(m, RefusedHandshake)
 	}
 }
 
-// flush sends what waits. It reports false when the connection was lost.
-func (l *hsLoop) flush(m *handshake) bool {
+// send reports false when the connection is lost.
+func (l *hsLoop) send(m *handshake) bool {
 	for len(m.out) > 0 {
 		n, errno := sysSend(m.fd, m.out)
-		if errno == unix.EAGAIN || errno == unix.ENOBUFS {
-			break
-		}
-		if errno == unix.EINTR {
-			continue
-		}
-		if errno != 0 {
-			l.fail(m, RefusedGone)
-			return false
-		}
-		m.io.n.bytesOut.Add(uint64(n))
-		m.out = m.out[:copy(m.out, m.out[n:])]
-	}
-	if want := len(m.out) > 0; want != m.armed {
-		m.armed = want
-		events := uint32(inEvents)
-		if m.done {
-			events = 0 // what the client sends now belongs to the I/O loop
-		}
-		if want {
-			events |= unix.EPOLLOUT
-		}
-		if sysCtl(l.ep, unix.EPOLL_CTL_MOD, m.fd, events, 0, m.id) != nil {
-			l.fail(m, RefusedHandshake)
+		switch errno {
+		case 0:
+			l.bytesOut.Add(uint64(n))
+			m.out = m.out[n:]
+		case unix.EINTR:
+		case unix.EAGAIN, unix.ENOBUFS:
+			return true
+		default:
 			return false
 		}
 	}
+	m.out = nil
 	return true
+}
+
+// arm puts the descriptor among the loop's events, or changes which are wanted; with none only errors are told.
+func (l *hsLoop) arm(m *handshake, events uint32) bool {
+	const armed = 1 << 30 // marks that the descriptor is there
+	op := unix.EPOLL_CTL_MOD
+	switch {
+	case m.events == events|armed:
+		return true
+	case m.events == 0:
+		op = unix.EPOLL_CTL_ADD
+	}
+	m.events = events | armed
+	return sysCtl(l.waker.ep, op, m.fd, events, 0, m.id) == nil
 }
 
 // handOver moves descriptor and keys to the I/O loop. Nothing of the handshake can write afterwards.
 func (l *hsLoop) handOver(m *handshake) {
-	res := m.h.Result()
-	if l.srv.cfg.Engine == tls13.EngineStdlib {
-		conn, err := m.h.Conn()
-		if err != nil {
-			l.fail(m, RefusedHandshake)
-			return
-		}
-		l.drop(m)
-		m.io.mail(func() { m.io.handshakeDone(m.slot, m.gen, &res, nil, conn, nil) })
-		return
+	h := &handover{slot: m.slot, gen: m.gen, res: m.h.Result()}
+	var err error
+	if l.srv.retains() {
+		h.retained, err = m.h.Conn()
+	} else {
+		h.left, err = m.h.Export(&h.rec)
 	}
-	rec := new(tls13.Record)
-	left, err := m.h.Export(rec)
 	if err != nil {
 		l.fail(m, RefusedHandshake)
 		return
 	}
 	l.drop(m)
-	m.io.mail(func() {
-		m.io.handshakeDone(m.slot, m.gen, &res, rec, nil, left)
-		*rec = tls13.Record{} // it was moved; no second copy of the keys stays behind
-	})
+	m.io.post(func() { m.io.receive(h) })
 }
 
+// refuse ends a handshake that has failed. Its alert is in out.
+func (l *hsLoop) refuse(m *handshake) {
+	parting := len(m.out) > 0 && l.send(m) && len(m.out) == 0
+	l.drop(m)
+	l.giveBack(m, RefusedHandshake, parting)
+}
+
+// fail ends a handshake without a word.
 func (l *hsLoop) fail(m *handshake, r Refusal) {
 	m.h.Abort()
 	l.drop(m)
-	m.io.mail(func() { m.io.handshakeFailed(m.slot, m.gen, r) })
+	l.giveBack(m, r, false)
 }
 
-// giveBack returns a connection that was refused here, where the refusal was counted.
-func (l *hsLoop) giveBack(m *handshake) {
-	if m.h != nil {
-		m.h.Abort()
-	}
-	m.io.mail(func() {
-		if c := m.io.conns.find(m.slot, m.gen); c != nil && c.state == stHandshake {
-			m.io.kill(m.slot, c)
-		}
-	})
+// giveBack counts the refusal and returns the connection to its loop.
+func (l *hsLoop) giveBack(m *handshake, r Refusal, parting bool) {
+	l.refused[r].Add(1)
+	m.io.post(func() { m.io.takeBack(m.slot, m.gen, parting) })
 }
 
 // drop takes the handshake out of this loop.
 func (l *hsLoop) drop(m *handshake) {
-	_ = sysCtl(l.ep, unix.EPOLL_CTL_DEL, m.fd, 0, 0, 0)
-	delete(l.byID, m.id)
-	l.order.Remove(m.at)
-	l.srv.handshakes.Add(-1)
-	if m.net.IsValid() {
-		if l.nets[m.net]--; l.nets[m.net] <= 0 {
-			delete(l.nets, m.net)
-		}
+	if m.events != 0 {
+		_ = sysCtl(l.waker.ep, unix.EPOLL_CTL_DEL, m.fd, 0, 0, 0)
 	}
+	delete(l.byID, m.id)
+	l.stalled.remove(m)
+	l.discharge(m)
 }
 
-func (l *hsLoop) expire() {
-	now := sinceMs(l.srv)
-	for e := l.order.Front(); e != nil; e = l.order.Front() {
-		m := e.Value.(*handshake)
-		if m.deadline > now {
-			return
-		}
+func (l *hsLoop) expire(key uint64) {
+	m := l.byID[uint32(key)]
+	switch {
+	case m == nil:
+	case m.due > l.nowMs:
+		l.wheel.add(m.due, key)
+	default:
 		l.fail(m, RefusedTimeout)
 	}
 }
 
-func (l *hsLoop) untilNext() int {
-	e := l.order.Front()
-	if e == nil {
-		return -1
+func (l *hsLoop) addTo(s *Stats) {
+	s.BytesIn += l.bytesIn.Load()
+	s.BytesOut += l.bytesOut.Load()
+	s.Wakes += l.waker.writes.Load()
+	for i := range l.refused {
+		s.Refused[i] += l.refused[i].Load()
 	}
-	return int(max(1, e.Value.(*handshake).deadline-sinceMs(l.srv)))
-}
-
-// netOf is the network that a client's handshakes are counted for: /24, /56 of IPv6. Loopback, where balancers and tests live, is none.
-func netOf(a netip.Addr, countLoopback bool) netip.Prefix {
-	if !a.IsValid() || a.IsLoopback() && !countLoopback {
-		return netip.Prefix{}
+	st := l.tls.Stats()
+	s.TLS.Started += st.Started
+	s.TLS.Done += st.Done
+	s.TLS.Resumed += st.Resumed
+	s.TLS.Active += st.Active
+	for i := range st.Failed {
+		s.TLS.Failed[i] += st.Failed[i]
 	}
-	bits := 24
-	if a.Is6() {
-		bits = 56
-	}
-	p, _ := a.Prefix(bits) // the width fits the address
-	return p
 }

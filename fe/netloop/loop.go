@@ -2,7 +2,6 @@ package netloop
 
 import (
 	"fmt"
-	"net/netip"
 	"runtime"
 	"sync"
 	"time"
@@ -17,72 +16,80 @@ import (
 )
 
 const (
-	readSize   = 64 << 10
-	headroom   = 2 << 10 // of the read buffer, for first bytes that were kept
-	corkSize   = 16 << 10
-	maxEvents  = 256
-	maxAccepts = 64 // of one listener in one round
-	sendYield  = 128
-	acceptRest = 100 // ms that accepting pauses when the host has no descriptor or memory
-	inEvents   = unix.EPOLLIN | unix.EPOLLRDHUP
+	readSize  = 64 << 10
+	corkSize  = 16 << 10 // one TLS record
+	maxSeal   = 256 << 10
+	maxEvents = 256
+	sendYield = 128
 )
 
-// loop is one I/O loop. It implements [link.Loop]. All fields but box, waker and counters belong to its goroutine.
+// loop is one I/O loop. It implements [link.Loop]. All fields but mailbox, waker and counters belong to its goroutine.
 type loop struct {
 	srv     *Server
 	index   int
-	ep      int
-	wakeFD  int
-	waker   waker
 	handler link.Handler
+	waker   waker
+	mail    mailbox
 	n       counters
 
-	mu   sync.Mutex
-	box  []func()
-	gone bool // the goroutine has ended: nothing runs any more
+	lis       []int        // listening sockets by listener, -1: closed
+	reserve   int          // a descriptor kept for when there is none, -1: used up
+	pausedTil int64        // until when accepting rests, in ms; 0: it does not
+	bucket    limit.Bucket // of AcceptRate
 
-	listeners []int // -1: closed
-	paused    int64 // until when accepting rests, ms; 0: it does not
-	bucket    limit.Bucket
+	conns  slab
+	pre    preTable
+	recs   recordSlab
+	kept   retainedTable // connections of EngineStdlib
+	cache  *tls13.Cache
+	ins    inTable
+	outs   outTable
+	wheel  wheel
+	ended  []uint32 // slots of connections that owe an OnClose or their end
+	nextHS int
 
-	conns     slab
-	recs      recordSlab
-	cache     *tls13.Cache
-	retained  map[uint32]*tls13.Retained
-	bufs      bufTable
-	pre       []preOpen
-	preFree   []uint32
-	openBy    deadlines // connections that must become ready
-	closeBy   deadlines // connections that are ending
-	dead      []uint32
-	nowMs     int64
-	sends     int
-	rbuf      []byte
-	seal      []byte
-	cork      []byte
-	corked    uint32 // slot+1 whose input is being handled
-	upgrade   wsframe.Upgrade
-	nextHS    int
-	stopping  bool
-	ending    bool
-	events    [maxEvents]unix.EpollEvent
-	taskSpare []func()
+	nowMs  int64
+	wait   int // what OnRound answered
+	rounds uint
+	sends  int
+	hot    hotCounters
+	ending bool // stop when the last connection is gone
+	closed bool // no new connections
+
+	rbuf    []byte
+	seal    []byte
+	ctl     []byte // scratch for control frames
+	cork    []byte // plaintext that leaves when the input of corked is consumed
+	corked  *conn  // whose input is being handled, or nil
+	feeding *conn  // whose retained connection is being fed
+	feedFn  func([]byte)
+	dueFn   func(uint64)
+	upgrade wsframe.Upgrade
+	events  [maxEvents]unix.EpollEvent
+}
+
+// mailbox is work for a loop from other goroutines; it is for rare things, as each costs a closure.
+type mailbox struct {
+	mu    sync.Mutex
+	tasks []func()
+	spare []func()
+	gone  bool
 }
 
 func newLoop(s *Server, i int) (*loop, error) {
-	ep, wfd, err := newPoll()
-	if err != nil {
-		return nil, err
-	}
 	l := &loop{
-		srv: s, index: i, ep: ep, wakeFD: wfd, cache: tls13.NewCache(max(0, s.cfg.AEADCache)), retained: make(map[uint32]*tls13.Retained),
-		rbuf: make([]byte, readSize, readSize+headroom), seal: make([]byte, 0, 2*corkSize), cork: make([]byte, 0, 2*corkSize),
+		srv: s, index: i, reserve: -1, cache: tls13.NewCache(max(0, s.cfg.AEADCache)),
+		rbuf: make([]byte, readSize), cork: make([]byte, 0, corkSize),
 	}
-	l.waker = waker{fd: wfd, writes: &l.n.wakes}
+	l.feedFn, l.dueFn = l.feed, l.due
 	if s.cfg.AcceptRate > 0 {
 		n := float64(s.cfg.Loops)
 		l.bucket = limit.NewBucket(s.cfg.AcceptRate/n, max(1, s.cfg.AcceptBurst/n))
 	}
+	if err := l.waker.open(); err != nil {
+		return nil, err
+	}
+	l.holdReserve()
 	l.handler = s.cfg.NewHandler(l)
 	return l, nil
 }
@@ -96,24 +103,31 @@ func (l *loop) NowMs() int64 { return l.nowMs }
 // Wake implements [link.Loop].
 func (l *loop) Wake() { l.waker.wake() }
 
-// mail runs f on the loop. It reports false when the loop has ended: then f does not run.
-func (l *loop) mail(f func()) bool {
-	l.mu.Lock()
-	gone := l.gone
+// post runs f on the loop. It reports false when the loop has ended: then f does not run.
+func (l *loop) post(f func()) bool {
+	l.mail.mu.Lock()
+	gone := l.mail.gone
 	if !gone {
-		l.box = append(l.box, f)
+		l.mail.tasks = append(l.mail.tasks, f)
 	}
-	l.mu.Unlock()
+	l.mail.mu.Unlock()
 	if !gone {
 		l.waker.wake()
 	}
 	return !gone
 }
 
-func (l *loop) clock() int64 { return sinceMs(l.srv) }
-
-// sinceMs is the clock of all loops: milliseconds since the server was made.
-func sinceMs(s *Server) int64 { return time.Since(s.start).Milliseconds() }
+func (l *loop) runMail() {
+	l.mail.mu.Lock()
+	tasks := l.mail.tasks
+	l.mail.tasks = l.mail.spare[:0]
+	l.mail.mu.Unlock()
+	for i, f := range tasks {
+		tasks[i] = nil
+		f()
+	}
+	l.mail.spare = tasks
+}
 
 func (l *loop) run() error {
 	if n := len(l.srv.cfg.CPUs); n > 0 {
@@ -121,137 +135,156 @@ func (l *loop) run() error {
 			return fmt.Errorf("loop %d: %w", l.index, err)
 		}
 	}
-	for i, fd := range l.listeners {
-		if err := sysCtl(l.ep, unix.EPOLL_CTL_ADD, int32(fd), unix.EPOLLIN, int32(i+1), 0); err != nil {
-			return fmt.Errorf("loop %d: epoll: %w", l.index, err)
+	defer l.finishMail()
+	for !l.ending || l.conns.live() > 0 {
+		if err := l.round(); err != nil {
+			return fmt.Errorf("loop %d: %w", l.index, err)
 		}
 	}
-	defer l.finish()
-	wait := 0
-	for {
-		n, errno := l.waker.wait(l.ep, l.events[:], wait)
-		if errno != 0 {
-			return fmt.Errorf("loop %d: epoll_wait: %w", l.index, errno)
-		}
-		l.n.wakeups.Add(1)
-		l.nowMs = l.clock()
-		for i := range l.events[:n] {
-			l.event(&l.events[i])
-		}
-		l.runMail()
-		l.expire()
-		wait = l.handler.OnRound(l.nowMs)
-		l.reap()
-		if l.ending && l.n.conns.Load() == 0 {
-			return nil
-		}
-		wait = l.untilNext(wait)
+	l.publish()
+	return nil
+}
+
+// round waits for events and handles them; then comes what is due, and last the handler's own work.
+func (l *loop) round() error {
+	ms := l.untilNext()
+	if l.rounds++; ms != 0 || l.rounds%64 == 0 {
+		l.publish()
 	}
+	n, errno := l.waker.wait(l.events[:], ms)
+	if errno != 0 {
+		return fmt.Errorf("epoll_wait: %w", errno)
+	}
+	l.hot.wakeups++
+	l.nowMs = l.srv.clock()
+	for i := range l.events[:n] {
+		l.event(&l.events[i])
+	}
+	l.runMail()
+	l.wheel.advance(l.nowMs, l.dueFn)
+	if l.pausedTil != 0 && l.nowMs >= l.pausedTil {
+		l.resumeAccepting()
+	}
+	l.reap()
+	l.wait = l.handler.OnRound(l.nowMs)
+	return nil
+}
+
+// untilNext is how long the loop may sleep, in ms; negative: for ever.
+func (l *loop) untilNext() int {
+	ms := l.wait
+	if len(l.ended) > 0 || l.ending && l.conns.live() == 0 {
+		return 0
+	}
+	if w := l.wheel.wait(l.nowMs); w >= 0 && (ms < 0 || w < ms) {
+		ms = w
+	}
+	if l.pausedTil != 0 {
+		if w := int(max(0, l.pausedTil-l.nowMs)); ms < 0 || w < ms {
+			ms = w
+		}
+	}
+	return ms
 }
 
 func (l *loop) event(ev *unix.EpollEvent) {
-	gen := uint32(ev.Pad)
+	slot, gen := uint32(ev.Fd), uint32(ev.Pad)
 	if gen == 0 {
-		if ev.Fd == 0 {
-			l.waker.drain()
-		} else {
-			l.accept(int(ev.Fd) - 1)
+		if slot > 0 {
+			l.accept(int(slot - 1))
 		}
-		return
+		return // 0 is the eventfd, which has done its work
 	}
-	slot := uint32(ev.Fd)
 	c := l.conns.find(slot, gen)
-	if c == nil || c.state == stDead {
+	if c == nil || c.state == stHandshake {
 		l.n.stale.Add(1)
 		return
 	}
-	if ev.Events&unix.EPOLLOUT != 0 {
-		l.writable(slot, c)
+	if ev.Events&unix.EPOLLOUT != 0 && c.out != 0 && c.state != stDead {
+		l.writable(c)
 	}
-	if ev.Events&^unix.EPOLLOUT != 0 && c.gen == gen && c.state != stDead && c.state != stFree {
-		l.readable(slot, c)
+	if ev.Events&^unix.EPOLLOUT != 0 && c.state != stDead {
+		l.readable(c)
 	}
 }
 
-func (l *loop) runMail() {
-	l.mu.Lock()
-	tasks := l.box
-	l.box = l.taskSpare[:0]
-	l.mu.Unlock()
-	for i, f := range tasks {
-		tasks[i] = nil
-		f()
+// setDue gives the connection its deadline, in place of the one it had; negative: none.
+func (l *loop) setDue(c *conn, after time.Duration) {
+	if after < 0 {
+		c.due = 0
+		return
 	}
-	l.taskSpare = tasks
+	at := l.nowMs + after.Milliseconds()
+	c.due = max(1, uint32(at))
+	l.wheel.add(at, c.key())
 }
 
-// untilNext is how long the loop may sleep: what the handler says, and the deadlines here.
-func (l *loop) untilNext(wait int) int {
-	if len(l.dead) > 0 {
-		return 0
+// due looks at a connection that was put into the wheel some time ago.
+func (l *loop) due(key uint64) {
+	c := l.conns.find(uint32(key>>32), uint32(key))
+	if c == nil || c.due == 0 || c.state == stDead {
+		return
 	}
-	for _, at := range [...]int64{l.openBy.next(), l.closeBy.next(), l.paused} {
-		if at > 0 {
-			if d := int(max(1, at-l.nowMs)); wait < 0 || d < wait {
-				wait = d
-			}
-		}
+	if left := int32(c.due - uint32(l.nowMs)); left > 0 {
+		l.wheel.add(l.nowMs+int64(left), key)
+		return
 	}
-	return wait
+	l.expire(c)
 }
 
-// expire ends what has taken too long and lets a pause of accepting end.
-func (l *loop) expire() {
-	for {
-		h, ok := l.openBy.pop(l.nowMs)
-		if !ok {
-			break
-		}
-		if c := l.conns.find(h.Slot(), h.Gen()); c != nil && (c.state == stFirst || c.state == stUpgrade) {
-			l.refuse(h.Slot(), c, RefusedTimeout)
-		}
+// findHandle is the connection of a handle of this loop, or nil.
+func (l *loop) findHandle(h klink.Handle) *conn {
+	if h.Loop() != l.index {
+		return nil
 	}
-	for {
-		h, ok := l.closeBy.pop(l.nowMs)
-		if !ok {
-			break
-		}
-		if c := l.conns.find(h.Slot(), h.Gen()); c != nil && (c.state == stFlush || c.state == stLinger) {
-			l.kill(h.Slot(), c)
-		}
-	}
-	if l.paused != 0 && l.nowMs >= l.paused {
-		l.resumeAccepting()
-	}
+	return l.conns.find(h.Slot(), h.Gen())
+}
+
+func (l *loop) handle(c *conn) klink.Handle {
+	return klink.MakeHandle(uint8(l.index), c.slot, c.gen)
 }
 
 // shutdown closes the listeners and every connection.
 func (l *loop) shutdown() {
-	l.stopping = true
 	l.stopListening()
+	l.closed = true
 	for slot := range l.conns.used {
 		c := l.conns.at(slot)
 		switch c.state {
 		case stFirst, stUpgrade:
-			l.kill(slot, c)
+			l.refuse(c, RefusedShutdown)
 		case stOpen:
-			l.end(slot, c, link.CloseShutdown, uint16(klink.DisconnectShutdown), "the server stops")
+			l.end(c, link.CloseShutdown, uint16(klink.DisconnectShutdown), "the server stops")
 		case stFree, stHandshake, stFlush, stLinger, stDead:
 		}
 	}
 }
 
-// finish marks the end of the goroutine; mail that came too late is dropped.
-func (l *loop) finish() {
-	l.mu.Lock()
-	l.gone = true
-	late := l.box
-	l.box = nil
-	l.mu.Unlock()
+// finishMail runs what came too late, so that nobody waits for it in vain.
+func (l *loop) finishMail() {
+	l.mail.mu.Lock()
+	l.mail.gone = true
+	late := l.mail.tasks
+	l.mail.tasks = nil
+	l.mail.mu.Unlock()
 	for _, f := range late {
-		f() // hand-overs must close their descriptors, waiters must be released
+		f()
 	}
 	l.reap()
+}
+
+// publish makes the loop's own counters visible.
+func (l *loop) publish() {
+	l.hot.publish(&l.n)
+	l.n.inputBytes.Store(l.ins.used)
+	l.n.outputBytes.Store(l.outs.bytes)
+	if l.recs.used > 0 {
+		st := l.cache.Stats()
+		l.n.cacheHits.Store(st.Hits)
+		l.n.cacheMisses.Store(st.Misses)
+		l.n.cacheEvictions.Store(st.Evictions)
+		l.n.cacheEntries.Store(int64(st.Entries))
+	}
 }
 
 // yield lets other goroutines of this processor run after many system calls that did not.
@@ -270,26 +303,4 @@ func pin(cpu int) error {
 		return fmt.Errorf("pin to core %d: %w", cpu, err)
 	}
 	return nil
-}
-
-func (l *loop) handle(slot uint32, c *conn) klink.Handle {
-	return klink.MakeHandle(uint8(l.index), slot, c.gen)
-}
-
-func (l *loop) takePre(remote netip.AddrPort) uint32 {
-	if n := len(l.preFree); n > 0 {
-		i := l.preFree[n-1]
-		l.preFree = l.preFree[:n-1]
-		l.pre[i] = preOpen{remote: remote}
-		return i + 1
-	}
-	l.pre = append(l.pre, preOpen{remote: remote})
-	return uint32(len(l.pre))
-}
-
-func (l *loop) dropPre(c *conn) {
-	if c.pre != 0 {
-		l.preFree = append(l.preFree, c.pre-1)
-		c.pre = 0
-	}
 }

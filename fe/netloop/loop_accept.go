@@ -2,15 +2,19 @@ package netloop
 
 import (
 	"net/netip"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
 
+const (
+	maxAccepts = 64  // of one listener in one round
+	acceptRest = 100 // ms that accepting pauses when the host has no descriptor or memory
+)
+
 // accept takes what waits at a listener, up to a bound for the round; the level-triggered event comes again for the rest.
 func (l *loop) accept(i int) {
-	fd := l.listeners[i]
-	if fd < 0 {
+	fd := l.lis[i]
+	if fd < 0 || l.pausedTil != 0 {
 		return
 	}
 	for range maxAccepts {
@@ -27,83 +31,135 @@ func (l *loop) acceptOne(i, fd int) bool {
 	case 0:
 	case unix.EAGAIN:
 		return false
-	case unix.EINTR, unix.ECONNABORTED, unix.EPROTO:
-		return true
-	default:
-		// EMFILE, ENFILE, ENOBUFS, ENOMEM: the queue stays as it is, and asking again at once would spin.
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		// The queue stays as it is, and asking again at once would spin.
 		l.n.acceptErrors.Add(1)
+		l.turnAway(fd)
 		l.pauseAccepting()
 		return false
+	default:
+		l.n.acceptErrors.Add(1) // of that one connection: accept(2) passes errors of the network on
+		return true
 	}
 	l.n.accepted.Add(1)
 	switch {
-	case l.srv.cfg.AcceptRate > 0 && !l.bucket.Take(time.Now().UnixNano(), 1):
+	case l.srv.cfg.AcceptRate > 0 && !l.bucket.Take(l.srv.nanos(), 1):
 		l.n.refused[RefusedRate].Add(1)
-		unix.Close(int(nfd))
-	case int(l.n.conns.Load()) >= l.maxConns():
+		sysReset(nfd)
+	case l.srv.conns.Add(1) > int64(l.srv.cfg.MaxConns):
+		l.srv.conns.Add(-1)
 		l.n.refused[RefusedConns].Add(1)
-		unix.Close(int(nfd))
+		sysReset(nfd)
 	default:
 		l.adopt(i, nfd, remote)
 	}
 	return true
 }
 
-// maxConns is the loop's share of the bound; SO_REUSEPORT spreads connections evenly but not exactly, so loops may lend room to each other.
-func (l *loop) maxConns() int {
-	total := int64(0)
-	for _, o := range l.srv.loops {
-		total += o.n.conns.Load()
-	}
-	return int(int64(l.srv.cfg.MaxConns) - total + l.n.conns.Load())
-}
-
 func (l *loop) adopt(i int, fd int32, remote netip.AddrPort) {
-	slot, c := l.conns.take()
-	c.fd, c.listener, c.state = fd, uint8(i), stFirst
-	c.pre = l.takePre(remote)
-	l.n.conns.Add(1)
-	if err := sysCtl(l.ep, unix.EPOLL_CTL_ADD, fd, inEvents, int32(slot), c.gen); err != nil {
-		l.n.acceptErrors.Add(1)
-		l.kill(slot, c)
+	c := l.conns.take()
+	if c == nil {
+		l.srv.conns.Add(-1)
+		l.n.refused[RefusedConns].Add(1)
+		sysReset(fd)
 		return
 	}
-	l.openBy.push(l.nowMs+l.srv.cfg.HandshakeTimeout.Milliseconds(), l.handle(slot, c))
+	c.fd, c.listener, c.state = fd, uint8(i), stFirst
+	c.pre = l.pre.take(remote)
+	l.n.conns.Add(1)
+	if err := sysCtl(l.waker.ep, unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN, int32(c.slot), c.gen); err != nil {
+		l.n.acceptErrors.Add(1)
+		l.kill(c)
+		return
+	}
+	l.setDue(c, l.srv.cfg.HandshakeTimeout)
+}
+
+// turnAway uses the reserve to tell some clients that there is no room, who would wait in the queue otherwise.
+func (l *loop) turnAway(fd int) {
+	for range maxAccepts {
+		if l.reserve < 0 {
+			break
+		}
+		unix.Close(l.reserve)
+		nfd, _, errno := sysAccept(fd)
+		if errno == 0 {
+			l.n.refused[RefusedDescriptors].Add(1)
+			sysReset(nfd)
+		}
+		l.holdReserve()
+		if errno != 0 {
+			break
+		}
+	}
+}
+
+// holdReserve keeps one descriptor for turnAway, if there is one to be had.
+func (l *loop) holdReserve() {
+	l.reserve = -1
+	if fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC); err == nil {
+		l.reserve = fd
+	}
 }
 
 func (l *loop) pauseAccepting() {
-	if l.paused == 0 {
-		for _, fd := range l.listeners {
-			if fd >= 0 {
-				_ = sysCtl(l.ep, unix.EPOLL_CTL_DEL, int32(fd), 0, 0, 0)
-			}
-		}
+	if l.pausedTil == 0 {
+		l.listen(0)
 	}
-	l.paused = l.nowMs + acceptRest
+	l.pausedTil = l.nowMs + acceptRest
 }
 
 func (l *loop) resumeAccepting() {
-	l.paused = 0
-	for i, fd := range l.listeners {
-		if fd >= 0 {
-			if err := sysCtl(l.ep, unix.EPOLL_CTL_ADD, int32(fd), unix.EPOLLIN, int32(i+1), 0); err != nil {
-				l.n.acceptErrors.Add(1)
-				l.paused = l.nowMs + acceptRest
-			}
+	l.pausedTil = 0
+	if l.reserve < 0 {
+		l.holdReserve()
+	}
+	l.listen(unix.EPOLLIN)
+}
+
+// listen says which events of the listeners are wanted.
+func (l *loop) listen(events uint32) {
+	for i, fd := range l.lis {
+		if fd < 0 {
+			continue
+		}
+		if err := sysCtl(l.waker.ep, unix.EPOLL_CTL_MOD, int32(fd), events, int32(i+1), 0); err != nil {
+			l.n.acceptErrors.Add(1)
 		}
 	}
+}
+
+// addListener takes a listening socket over.
+func (l *loop) addListener(fd int) error {
+	l.lis = append(l.lis, fd)
+	return sysCtl(l.waker.ep, unix.EPOLL_CTL_ADD, int32(fd), unix.EPOLLIN, int32(len(l.lis)), 0)
 }
 
 // stopListening empties the listen queues and closes the listeners: closing one with connections in its queue would reset them.
 func (l *loop) stopListening() {
-	for i, fd := range l.listeners {
+	for i, fd := range l.lis {
 		if fd < 0 {
 			continue
 		}
-		for n := 0; n < 4096 && l.acceptOne(i, fd); n++ {
+		for n := 0; n < listenQueue && l.acceptOne(i, fd); n++ {
 		}
 		unix.Close(fd)
-		l.listeners[i] = -1
+		l.lis[i] = -1
 	}
-	l.paused = 0
+	l.pausedTil = 0
+}
+
+// release frees what a loop holds apart from connections.
+func (l *loop) release() {
+	for i, fd := range l.lis {
+		if fd >= 0 {
+			unix.Close(fd)
+			l.lis[i] = -1
+		}
+	}
+	if l.reserve >= 0 {
+		unix.Close(l.reserve)
+		l.reserve = -1
+	}
+	l.waker.close()
 }

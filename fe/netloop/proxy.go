@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
-	"strings"
 )
 
 // proxySignature begins a PROXY protocol version 2 header.
@@ -12,7 +11,7 @@ const proxySignature = "\r\n\r\n\x00\r\nQUIT\n"
 
 const (
 	proxyFixed = 16
-	maxProxy   = 1024 // with addresses and TLVs
+	maxProxy   = 2048 // with addresses and TLVs
 )
 
 var (
@@ -21,7 +20,7 @@ var (
 )
 
 // parseProxy reads a PROXY v2 header (haproxy's proxy-protocol.txt, section 2.2) from the start of in, which begins with its
-// signature. For LOCAL connections and families without ports the address is not valid: the socket's own holds.
+// signature, and returns its length. For LOCAL connections and unspecified families the address is not valid: the socket's own holds.
 func parseProxy(in []byte) (client netip.AddrPort, n int, err error) {
 	if len(in) < proxyFixed {
 		return client, 0, errProxyShort
@@ -56,44 +55,34 @@ func parseProxy(in []byte) (client netip.AddrPort, n int, err error) {
 	}
 }
 
-// proxy handles the header that may stand before everything else. done: what follows it is in rest; else the connection waits or was refused.
-func (l *loop) proxy(slot uint32, c *conn, p []byte, cfg *Listener) (rest []byte, done bool) {
-	if c.has(fProxied) {
-		return p, true
-	}
-	remote := l.pre[c.pre-1].remote
+// proxy takes the header that may stand before everything else, once, and returns what comes behind it. A trusted network may hold
+// clients without a balancer, too, so the header is not demanded.
+func (l *loop) proxy(c *conn, p []byte, cfg *Listener) (rest []byte) {
+	pre := l.pre.at(c.pre)
 	trusted := false
 	for _, t := range cfg.ProxyTrusted {
-		trusted = trusted || t.Contains(remote.Addr())
+		trusted = trusted || t.Contains(pre.remote.Addr())
 	}
-	n := min(len(p), len(proxySignature))
-	if !strings.HasPrefix(proxySignature, string(p[:n])) {
-		return p, true // a trusted network may hold clients without a balancer, too
+	switch {
+	case c.has(fProxied): // the address is the client's now, and it has no word in this
+		l.refuse(c, RefusedProxyHeader)
+		return nil
+	case !trusted:
+		l.refuse(c, RefusedProxy)
+		return nil
 	}
-	if n < len(proxySignature) {
-		if !trusted && n > 2 {
-			l.refuse(slot, c, RefusedProxy)
-			return nil, false
-		}
-		l.keepFirst(slot, c, p)
-		return nil, false
-	}
-	if !trusted {
-		l.refuse(slot, c, RefusedProxy)
-		return nil, false
-	}
-	client, took, err := parseProxy(p)
+	client, n, err := parseProxy(p)
 	switch {
 	case errors.Is(err, errProxyShort):
-		l.keepFirst(slot, c, p)
-		return nil, false
+		l.keep(c, &c.in, p)
+		return nil
 	case err != nil:
-		l.refuse(slot, c, RefusedProxyHeader)
-		return nil, false
+		l.refuse(c, RefusedProxyHeader)
+		return nil
 	}
 	c.flags |= fProxied
 	if client.IsValid() {
-		l.pre[c.pre-1].remote = client
+		pre.remote = client
 	}
-	return p[took:], true
+	return p[n:]
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/klinkio/klink/crypto/tls13"
 )
 
 // Server is the listeners and loops of one front end.
@@ -21,76 +23,88 @@ type Server struct {
 	hs    []*hsLoop
 
 	origin     atomic.Pointer[func(origin, host string) bool]
-	handshakes atomic.Int64 // in flight, over all loops
+	tickets    ticketKeys
+	conns      atomic.Int64 // descriptors of clients
+	handshakes atomic.Int64 // in flight
+	started    atomic.Bool
 	start      time.Time
 }
 
 // Listen binds all addresses. Run must follow, or Close.
 func Listen(cfg Config) (*Server, error) {
 	if err := cfg.prepare(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("netloop: %w", err)
 	}
 	s := &Server{cfg: cfg, start: time.Now()}
 	s.SetOrigin(cfg.Origin)
-	for i := range cfg.Loops {
-		l, err := newLoop(s, i)
-		if err != nil {
-			s.close()
-			return nil, err
-		}
-		s.loops = append(s.loops, l)
-	}
-	if cfg.TLS != nil {
-		if err := s.addHandshakeLoops(); err != nil {
-			s.close()
-			return nil, err
-		}
-	}
-	for i := range cfg.Listeners {
-		if err := s.bind(i); err != nil {
-			s.close()
-			return nil, err
-		}
+	if err := s.build(); err != nil {
+		s.release()
+		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Server) addHandshakeLoops() error {
-	base := s.cfg.TLS.Clone()
-	if len(base.NextProtos) == 0 {
-		base.NextProtos = []string{ALPN, "http/1.1"}
-	}
-	for i := range s.cfg.HandshakeLoops {
-		h, err := newHSLoop(s, i, base)
-		if err != nil {
+func (s *Server) build() error {
+	if s.cfg.TLS != nil {
+		if err := s.addHandshakeLoops(); err != nil {
 			return fmt.Errorf("TLS: %w", err)
 		}
-		s.hs = append(s.hs, h)
+	}
+	for i := range s.cfg.Loops {
+		l, err := newLoop(s, i)
+		if err != nil {
+			return fmt.Errorf("loop %d: %w", i, err)
+		}
+		s.loops = append(s.loops, l)
+	}
+	for i := range s.cfg.Listeners {
+		if err := s.bind(s.cfg.Listeners[i].Addr); err != nil {
+			return fmt.Errorf("listen on %s: %w", s.cfg.Listeners[i].Addr, err)
+		}
 	}
 	return nil
 }
 
+func (s *Server) addHandshakeLoops() error {
+	if s.cfg.Engine == tls13.EngineLoop {
+		if err := tls13.SelfTest(); err != nil {
+			return err
+		}
+	}
+	base := s.cfg.TLS.Clone()
+	base.NextProtos = []string{ALPN, alpnHTTP}
+	for range s.cfg.HandshakeLoops {
+		h, err := newHSLoop(s, base)
+		if err != nil {
+			return err
+		}
+		s.hs = append(s.hs, h)
+	}
+	return s.tickets.rotate(s.hs)
+}
+
 // bind makes one socket for each loop, all on the same port.
-func (s *Server) bind(i int) error {
-	cfg := &s.cfg.Listeners[i]
-	addr, err := net.ResolveTCPAddr("tcp", cfg.Addr)
+func (s *Server) bind(address string) error {
+	addr, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", cfg.Addr, err)
+		return err
 	}
 	if addr.Port != 0 {
-		// SO_REUSEPORT would share a port that another process of this user listens on.
-		probe, err := net.ListenTCP("tcp", addr)
+		// SO_REUSEPORT would quietly share a port that another process of this user listens on. A socket without it is refused.
+		probe, _, err := listen(addr, s.cfg.SendBuffer, false)
 		if err != nil {
-			return fmt.Errorf("listen on %s: %w", cfg.Addr, err)
+			return err
 		}
-		probe.Close()
+		unix.Close(probe)
 	}
 	for _, l := range s.loops {
-		fd, bound, err := listen(addr, s.cfg.SendBuffer)
+		fd, bound, err := listen(addr, s.cfg.SendBuffer, true)
 		if err != nil {
-			return fmt.Errorf("listen on %s: %w", cfg.Addr, err)
+			return err
 		}
-		l.listeners = append(l.listeners, fd)
+		if err := l.addListener(fd); err != nil {
+			return err
+		}
 		addr = bound
 	}
 	s.addrs = append(s.addrs, addr)
@@ -100,66 +114,70 @@ func (s *Server) bind(i int) error {
 // Addrs are the bound addresses, in the order of the configured listeners.
 func (s *Server) Addrs() []net.Addr { return s.addrs }
 
-// Run serves until ctx ends, or a loop fails; then all connections are closed, and it returns when the last is gone. It may be called
-// once.
+// Run serves until ctx ends; then all connections are closed, and it returns when the last is gone, which takes no longer than
+// CloseGrace. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var io, hs sync.WaitGroup
-	errs := make(chan error, len(s.loops)+len(s.hs))
-	watch := func(run func() error) {
-		if err := run(); err != nil {
-			errs <- err
-			cancel() // without one of its loops a server would lose the connections that the kernel gives to it
-		}
+	if s.started.Swap(true) {
+		return errors.New("netloop: the server has run already")
 	}
+	var io, hs sync.WaitGroup
+	failed := make(chan error, len(s.loops)+len(s.hs)) // one for each, so that none waits
 	for _, h := range s.hs {
-		hs.Go(func() { watch(h.run) })
+		hs.Go(func() { failed <- h.run() })
 	}
 	for _, l := range s.loops {
-		io.Go(func() { watch(l.run) })
+		io.Go(func() { failed <- l.run() })
 	}
-	<-ctx.Done()
+	err := s.wait(ctx, failed)
+
+	for _, l := range s.loops {
+		l.post(l.shutdown)
+	}
 	for _, h := range s.hs {
 		h.stop()
 	}
+	hs.Wait() // the last connections that they have are handed back before the I/O loops end
 	for _, l := range s.loops {
-		l.mail(l.shutdown)
-	}
-	hs.Wait() // their last connections are handed back before the I/O loops end
-	for _, l := range s.loops {
-		l.mail(func() { l.ending = true })
+		l.post(func() { l.ending = true })
 	}
 	io.Wait()
-	s.close()
-	close(errs)
-	var all []error
-	for err := range errs {
-		all = append(all, err)
+	s.release()
+	close(failed)
+	for e := range failed {
+		err = errors.Join(err, e)
 	}
-	return errors.Join(all...)
+	return err
 }
 
-// StopAccepting takes what is in the listen queues and closes the listeners. It returns when that is done. Run must be running.
+// wait returns when ctx ends or a loop fails, and renews ticket keys meanwhile.
+func (s *Server) wait(ctx context.Context, failed <-chan error) error {
+	t := time.NewTicker(ticketLife)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-t.C:
+			if err := s.tickets.rotate(s.hs); err != nil {
+				return fmt.Errorf("ticket keys: %w", err)
+			}
+		}
+	}
+}
+
+// StopAccepting takes what is in the listen queues and closes the listeners. It returns when that is done; Run must be running. It must
+// not be called on a loop.
 func (s *Server) StopAccepting() {
 	var wg sync.WaitGroup
 	for _, l := range s.loops {
 		wg.Add(1)
-		if !l.mail(func() { l.stopListening(); wg.Done() }) {
+		if !l.post(func() { l.stopListening(); wg.Done() }) {
 			wg.Done()
 		}
 	}
 	wg.Wait()
-}
-
-// SetTicketKeys replaces the keys of TLS session tickets on every handshake loop: the first makes tickets, all open them.
-func (s *Server) SetTicketKeys(keys [][32]byte) error {
-	for _, h := range s.hs {
-		if err := h.tls.SetTicketKeys(keys); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // SetCertificates replaces the certificates for new handshakes.
@@ -172,7 +190,11 @@ func (s *Server) SetCertificates(certs []tls.Certificate) error {
 	return nil
 }
 
-// SetOrigin replaces the check of browser origins; nil accepts only the origin whose host is the Host header's.
+// SetTicketKeys replaces the keys of TLS session tickets on every handshake loop: the first makes tickets, all open them. From then on the
+// server does not make keys of its own any more.
+func (s *Server) SetTicketKeys(keys [][32]byte) error { return s.tickets.set(s.hs, keys) }
+
+// SetOrigin replaces the check of browser origins, see Config.
 func (s *Server) SetOrigin(f func(origin, host string) bool) {
 	if f == nil {
 		f = sameHost
@@ -185,55 +207,35 @@ func (s *Server) Stats() Stats {
 	var out Stats
 	for _, l := range s.loops {
 		l.n.addTo(&out)
+		out.Wakes += l.waker.writes.Load()
 	}
 	for _, h := range s.hs {
-		st := h.tls.Stats()
-		out.TLS.Started += st.Started
-		out.TLS.Done += st.Done
-		out.TLS.Resumed += st.Resumed
-		out.TLS.Active += st.Active
-		for i := range st.Failed {
-			out.TLS.Failed[i] += st.Failed[i]
-		}
-		for i := range h.refused {
-			out.Refused[i] += h.refused[i].Load()
-		}
+		h.addTo(&out)
 	}
 	out.Handshaking = s.handshakes.Load()
 	return out
 }
 
-func (s *Server) close() {
+// Close frees the listeners of a server that does not run.
+func (s *Server) Close() {
+	if !s.started.Swap(true) {
+		s.release()
+	}
+}
+
+func (s *Server) release() {
 	for _, l := range s.loops {
-		for _, fd := range l.listeners {
-			if fd >= 0 {
-				unix.Close(fd)
-			}
-		}
-		unix.Close(l.ep)
-		unix.Close(l.wakeFD)
+		l.release()
 	}
 	for _, h := range s.hs {
-		unix.Close(h.ep)
-		unix.Close(h.wakeFD)
+		h.waker.close()
 	}
 }
 
-// Close frees the listeners of a server that was never run.
-func (s *Server) Close() { s.close() }
+// retains says that crypto/tls protects records, and not the record layer of tls13.
+func (s *Server) retains() bool { return s.cfg.Engine == tls13.EngineStdlib }
 
-func newPoll() (ep, wakeFD int, err error) {
-	if ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return -1, -1, fmt.Errorf("epoll: %w", err)
-	}
-	if wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		unix.Close(ep)
-		return -1, -1, fmt.Errorf("eventfd: %w", err)
-	}
-	if err = sysCtl(ep, unix.EPOLL_CTL_ADD, int32(wakeFD), unix.EPOLLIN, 0, 0); err != nil {
-		unix.Close(ep)
-		unix.Close(wakeFD)
-		return -1, -1, fmt.Errorf("epoll: %w", err)
-	}
-	return ep, wakeFD, nil
-}
+// clock is milliseconds since the server was made.
+func (s *Server) clock() int64 { return time.Since(s.start).Milliseconds() }
+
+func (s *Server) nanos() int64 { return time.Since(s.start).Nanoseconds() }

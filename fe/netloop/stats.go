@@ -26,13 +26,16 @@ const (
 	RefusedOrigin                     // the browser's origin
 	RefusedTimeout                    // too slow to become ready for frames
 	RefusedGone                       // the client left before
-	RefusedMemory                     // MaxInputBytes
+	RefusedMemory                     // MaxInputBytes; also of open connections
+	RefusedRecord                     // a TLS record that breaks the protocol, before the connection was open
+	RefusedDescriptors                // the process or the host has no descriptor left
+	RefusedShutdown                   // the server stops
 	NumRefusals
 )
 
 var refusalNames = [NumRefusals]string{
 	"max_conns", "accept_rate", "max_handshakes", "handshakes_per_net", "plaintext", "tls_not_offered", "proxy_untrusted",
-	"proxy_header", "handshake", "upgrade", "origin", "timeout", "gone", "input_memory",
+	"proxy_header", "handshake", "upgrade", "origin", "timeout", "gone", "input_memory", "record", "descriptors", "shutdown",
 }
 
 func (r Refusal) String() string { return refusalNames[r] }
@@ -67,20 +70,34 @@ type Stats struct {
 
 // counters are one loop's; the loop writes them, anyone reads.
 type counters struct {
-	conns, handshaking, inputBytes, outputBytes                      atomic.Int64
-	open                                                             [NumTransports]atomic.Int64
-	opened                                                           [NumTransports]atomic.Uint64
-	accepted, acceptErrors, resumed                                  atomic.Uint64
-	refused                                                          [NumRefusals]atomic.Uint64
-	closed                                                           [link.NumCloseReasons]atomic.Uint64
-	bytesIn, bytesOut, reads, writes, blocked, wakeups, wakes, stale atomic.Uint64
-	cacheHits, cacheMisses, cacheEvictions                           atomic.Uint64
-	cacheEntries                                                     atomic.Int64
+	conns, inputBytes, outputBytes                     atomic.Int64
+	open                                               [NumTransports]atomic.Int64
+	opened                                             [NumTransports]atomic.Uint64
+	accepted, acceptErrors, resumed, stale             atomic.Uint64
+	refused                                            [NumRefusals]atomic.Uint64
+	closed                                             [link.NumCloseReasons]atomic.Uint64
+	bytesIn, bytesOut, reads, writes, blocked, wakeups atomic.Uint64
+	cacheHits, cacheMisses, cacheEvictions             atomic.Uint64
+	cacheEntries                                       atomic.Int64
+}
+
+// hotCounters are those that change with every message. The loop adds to plain fields and publishes them before it sleeps, and
+// every 64 rounds.
+type hotCounters struct {
+	bytesIn, bytesOut, reads, writes, blocked, wakeups uint64
+}
+
+func (h *hotCounters) publish(c *counters) {
+	c.bytesIn.Store(h.bytesIn)
+	c.bytesOut.Store(h.bytesOut)
+	c.reads.Store(h.reads)
+	c.writes.Store(h.writes)
+	c.blocked.Store(h.blocked)
+	c.wakeups.Store(h.wakeups)
 }
 
 func (c *counters) addTo(s *Stats) {
 	s.Conns += c.conns.Load()
-	s.Handshaking += c.handshaking.Load()
 	s.InputBytes += c.inputBytes.Load()
 	s.OutputBytes += c.outputBytes.Load()
 	s.Accepted += c.accepted.Load()
@@ -92,7 +109,6 @@ func (c *counters) addTo(s *Stats) {
 	s.Writes += c.writes.Load()
 	s.Blocked += c.blocked.Load()
 	s.Wakeups += c.wakeups.Load()
-	s.Wakes += c.wakes.Load()
 	s.Stale += c.stale.Load()
 	s.Cache.Hits += c.cacheHits.Load()
 	s.Cache.Misses += c.cacheMisses.Load()

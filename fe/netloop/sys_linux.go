@@ -46,6 +46,15 @@ func sysAccept(fd int) (int32, netip.AddrPort, syscall.Errno) {
 	return int32(nfd), addrPort(&sa), 0
 }
 
+// sysReset closes a connection that nobody has spoken on with a reset, which leaves nothing behind in the kernel.
+func sysReset(fd int32) {
+	_ = unix.SetsockoptLinger(int(fd), unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
+	unix.Close(int(fd))
+}
+
+// listenQueue is how many connections may wait to be accepted at one socket; net.core.somaxconn bounds it, too.
+const listenQueue = 4096
+
 func addrPort(sa *unix.RawSockaddrAny) netip.AddrPort {
 	port := func(p uint16) uint16 {
 		b := (*[2]byte)(unsafe.Pointer(&p))
@@ -63,8 +72,8 @@ func addrPort(sa *unix.RawSockaddrAny) netip.AddrPort {
 	}
 }
 
-// listen binds one listening socket of a group that shares its port.
-func listen(addr *net.TCPAddr, sendBuffer int) (fd int, bound *net.TCPAddr, err error) {
+// listen binds one listening socket. With share it is one of a group on the same port, and the kernel spreads connections over the group.
+func listen(addr *net.TCPAddr, sendBuffer int, share bool) (fd int, bound *net.TCPAddr, err error) {
 	family, sa := sockaddr(addr)
 	fd, err = unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -76,17 +85,23 @@ func listen(addr *net.TCPAddr, sendBuffer int) (fd int, bound *net.TCPAddr, err 
 		}
 	}
 	set(unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
-	set(unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	if share {
+		set(unix.SOL_SOCKET, unix.SO_REUSEPORT, 1)
+	}
 	set(unix.SOL_SOCKET, unix.SO_SNDBUF, sendBuffer)
 	set(unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-	if family == unix.AF_INET6 && addr.IP.To16() != nil && !addr.IP.IsUnspecified() {
-		set(unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, 1)
+	if family == unix.AF_INET6 {
+		only := 1
+		if addr.IP == nil { // no host at all: both families
+			only = 0
+		}
+		set(unix.IPPROTO_IPV6, unix.IPV6_V6ONLY, only)
 	}
 	if err == nil {
 		err = unix.Bind(fd, sa)
 	}
 	if err == nil {
-		err = unix.Listen(fd, 4096)
+		err = unix.Listen(fd, listenQueue)
 	}
 	var got unix.Sockaddr
 	if err == nil {

@@ -1,33 +1,71 @@
 package netloop
 
 import (
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// waker wakes a loop from other goroutines, with a system call only when the loop sleeps.
+// waker is the epoll descriptor of a loop and what wakes it from other goroutines, with a system call only when it sleeps.
 type waker struct {
-	fd      int
-	pending atomic.Bool
+	ep      int
+	pending atomic.Bool // somebody called wake since the last wait
 	asleep  atomic.Bool
-	writes  *atomic.Uint64
+	writes  atomic.Uint64
+
+	mu     sync.Mutex // an eventfd must not be closed, and its number reused, between the look at asleep and the write
+	event  int
+	closed bool
 }
 
-func (w *waker) wake() {
-	w.pending.Store(true)
-	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
-		if w.writes != nil {
-			w.writes.Add(1)
-		}
-		one := [8]byte{1}
-		_, _ = unix.Write(w.fd, one[:]) // full means that it is signalled already
+func (w *waker) open() error {
+	var err error
+	if w.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
+		return fmt.Errorf("epoll: %w", err)
+	}
+	if w.event, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
+		unix.Close(w.ep)
+		return fmt.Errorf("eventfd: %w", err)
+	}
+	// Edge-triggered: each write is an event of its own, and nobody has to read the counter.
+	if err = sysCtl(w.ep, unix.EPOLL_CTL_ADD, int32(w.event), unix.EPOLLIN|unix.EPOLLET, 0, 0); err != nil {
+		unix.Close(w.ep)
+		unix.Close(w.event)
+		return fmt.Errorf("epoll: %w", err)
+	}
+	return nil
+}
+
+func (w *waker) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		unix.Close(w.ep)
+		unix.Close(w.event)
 	}
 }
 
-// wait is epoll_wait for at most ms (negative: for ever), unless somebody has called wake since the last wait.
-func (w *waker) wait(ep int, events []unix.EpollEvent, ms int) (n int, err syscall.Errno) {
+// wake ends the present wait, or keeps the next from sleeping. Either this sees asleep, or wait sees pending.
+func (w *waker) wake() {
+	if w.pending.Swap(true) || !w.asleep.Load() {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	w.writes.Add(1)
+	one := [8]byte{1}
+	_, _ = unix.Write(w.event, one[:]) // fails only when the counter is full, and then it is readable
+}
+
+// wait is epoll_wait for at most ms (negative: for ever), unless wake was called since the last wait.
+func (w *waker) wait(events []unix.EpollEvent, ms int) (n int, err syscall.Errno) {
 	if ms != 0 {
 		w.asleep.Store(true)
 		if w.pending.Load() {
@@ -35,21 +73,16 @@ func (w *waker) wait(ep int, events []unix.EpollEvent, ms int) (n int, err sysca
 		}
 	}
 	if ms == 0 {
-		n, err = sysPoll(ep, events)
+		n, err = sysPoll(w.ep, events)
 	} else {
 		var e error
-		n, e = unix.EpollWait(ep, events, ms)
+		n, e = unix.EpollWait(w.ep, events, ms)
 		err, _ = e.(syscall.Errno)
 	}
 	w.asleep.Store(false)
 	w.pending.Store(false)
-	if err == syscall.EINTR {
+	if err == unix.EINTR {
 		return 0, 0
 	}
 	return max(n, 0), err
-}
-
-func (w *waker) drain() {
-	var b [8]byte
-	_, _ = unix.Read(w.fd, b[:])
 }
