@@ -6,7 +6,7 @@ import (
 )
 
 // Unmask takes the mask off (or puts it on), in place. key is the four bytes of the mask read in little-endian order. It allocates
-// nothing and goes by words of 8 bytes: a fifth of the time of a loop over bytes at 100 bytes, less beyond.
+// nothing and goes by words of 8 bytes, several times faster than a loop over bytes (BenchmarkUnmask).
 func Unmask(p []byte, key uint32) {
 	k := uint64(key)<<32 | uint64(key)
 	for len(p) >= 32 {
