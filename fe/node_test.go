@@ -115,6 +115,10 @@ func dial(t testing.TB, addr string) *device {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return deviceOn(t, c)
+}
+
+func deviceOn(t testing.TB, c net.Conn) *device {
 	c.SetDeadline(time.Now().Add(30 * time.Second))
 	t.Cleanup(func() { c.Close() })
 	return &device{t: t, c: c, r: bufio.NewReader(c)}

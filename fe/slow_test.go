@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,13 +16,23 @@ import (
 	"github.com/klinkio/klink/proto/frame"
 )
 
-// stuck connects a device that does not read: its receive buffer is tiny.
+// stuck connects a device that does not read: its receive buffer is tiny from the start.
 func stuck(t *testing.T, n *node, user string, tags ...string) *device {
 	t.Helper()
-	d := enter(t, n, user, tags...)
-	if err := d.c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var err error
+		if cerr := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4<<10) }); cerr != nil {
+			return cerr
+		}
+		return err
+	}}
+	c, err := small.DialContext(t.Context(), "tcp", n.addr)
+	if err != nil {
 		t.Fatal(err)
 	}
+	d := deviceOn(t, c)
+	d.connect(token(t, auth.Claims{User: user, Subscribe: []string{"*"}}), user+"-phone", tags...)
+	d.want(frame.ServerConnected)
 	return d
 }
 
