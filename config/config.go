@@ -34,13 +34,13 @@ type FE struct {
 	Insecure       bool     `yaml:"insecure" def:"false" doc:"also accept plain TCP and WS on these addresses: for development, or behind a balancer that ends TLS"`
 	Advertise      []string `yaml:"advertise" def:"[]" doc:"where clients dial, as URLs (tls://host:7443, wss://host:7443/connect); empty: made from listen"`
 	Path           string   `yaml:"path" def:"/connect" doc:"path of the WebSocket upgrade"`
-	Origins        []string `yaml:"origins" def:"[]" doc:"browser origins that may connect (https://app.example.com, or * for all); empty: only the host that the page was loaded from"`
+	Origins        []string `yaml:"origins" def:"[]" doc:"browser origins that may connect (https://app.example.com, or * for all); empty: only pages of the address that is dialled" reload:"true"`
 	ProxyTrusted   []string `yaml:"proxy_trusted" def:"[]" doc:"networks (CIDR) from which a PROXY v2 header is believed"`
 	Loops          int      `yaml:"loops" def:"0" doc:"event loops; 0: one a core" min:"0" max:"255"`
 	HandshakeLoops int      `yaml:"handshake_loops" def:"0" doc:"loops that do TLS handshakes; 0: half of the cores, at least one" min:"0" max:"255"`
 	MaxConnections int      `yaml:"max_connections" def:"0" doc:"connections at once; 0: what the limit of descriptors allows" min:"0"`
 	MaxHandshakes  int      `yaml:"max_handshakes" def:"2000" doc:"TLS handshakes at once; each costs about 23 KB" min:"1"`
-	AcceptRate     float64  `yaml:"accept_rate" def:"0" doc:"connections a second that are accepted, before TLS; 0: no limit" reload:"true" min:"0"`
+	AcceptRate     float64  `yaml:"accept_rate" def:"0" doc:"connections a second that are accepted, before TLS; 0: no limit" min:"0"`
 	LoginRate      float64  `yaml:"login_rate" def:"0" doc:"logins a second that are admitted, after Connect; others are told when to come back; 0: no limit" min:"0"`
 	SendBuffer     Size     `yaml:"send_buffer" def:"32KiB" doc:"send buffer of a socket in the kernel"`
 	Lease          Duration `yaml:"lease" def:"10s" doc:"after this long without a renewal all sessions of this front end count as offline"`
@@ -76,7 +76,7 @@ type Auth struct {
 	Audience string     `yaml:"audience" def:"" doc:"aud that tokens must carry; empty: not checked"`
 	Leeway   Duration   `yaml:"leeway" def:"30s" doc:"how far clocks may differ when exp, nbf and iat are checked"`
 	MaxTTL   Duration   `yaml:"max_ttl" def:"0s" doc:"longest time from iat to exp that a token may have; 0s: no limit"`
-	JWKS     string     `yaml:"jwks" def:"" doc:"file or URL of a JWK set with more verification keys" reload:"true"`
+	JWKS     string     `yaml:"jwks" def:"" doc:"file or URL of a JWK set with more verification keys; it is read again every five minutes"`
 	Keys     []TokenKey `yaml:"keys" def:"[]" doc:"verification keys of tokens: kid, alg (HS256, RS256, ES256, EdDSA), secret or secret_file, public_key_file" reload:"true" secret:"true"`
 	APIKeys  []APIKey   `yaml:"api_keys" def:"[]" doc:"keys of back ends: name, app, hash (SHA-256, hex) or key_file, scopes (push, presence, tags, admin, probe), rate (requests a second), burst" reload:"true" secret:"true"`
 }
@@ -120,8 +120,8 @@ type Crux struct {
 // API is the HTTP API of back ends.
 type API struct {
 	Listen  string   `yaml:"listen" def:"127.0.0.1:7080" doc:"address of the HTTP API"`
-	MaxBody Size     `yaml:"max_body" def:"1MiB" doc:"body of an API request"`
-	Timeout Duration `yaml:"timeout" def:"10s" doc:"longest time that an API request may take"`
+	Timeout Duration `yaml:"timeout" def:"10s" doc:"how long an API request waits for front ends and the store"`
+	Hosts   []string `yaml:"hosts" def:"[]" doc:"names that the Host header of API requests may have, without port; empty: any"`
 }
 
 // Admin is the operators' address.
@@ -135,7 +135,7 @@ type Drain struct {
 	PerSecond  int      `yaml:"per_second" def:"1000" doc:"sessions that are told to go a second" min:"1"`
 	Spread     Duration `yaml:"spread" def:"5s" doc:"time over which the clients are told to come back, each with its own slot"`
 	Timeout    Duration `yaml:"timeout" def:"60s" doc:"after this long those left are closed at once"`
-	Target     string   `yaml:"target" def:"" doc:"endpoint that clients are told to use instead; empty: they choose" reload:"true"`
+	Target     string   `yaml:"target" def:"" doc:"endpoint that clients are told to use instead; empty: they choose"`
 }
 
 // Runtime is the Go runtime.

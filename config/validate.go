@@ -49,6 +49,9 @@ func (c *Config) Validate() error {
 	if s.FrameBurst < s.FrameRate {
 		bad("sessions.frame_burst: %d is below frame_rate %d", s.FrameBurst, s.FrameRate)
 	}
+	if _, err := c.Runtime.CPUList(); err != nil {
+		bad("runtime.cpus: %w", err)
+	}
 	c.validateAuth(bad)
 	c.validateApps(bad)
 	return errors.Join(errs...)
