@@ -75,8 +75,8 @@ func errOverloaded() error {
 	return klink.Errorf(klink.CodeOverloaded, "the mailbox of a loop is full")
 }
 
-// Deliver gives a push to the sessions it matches and calls done, once, on a loop's goroutine when the last
-// loop has finished; done must not block. An error means that nothing was done and done is not called.
+// Deliver gives a push to the sessions it matches and calls done, once, when the last loop has finished: on a loop's goroutine, or on the
+// caller's before Deliver returns; done must not block. A push to named sessions must not come from a loop's goroutine. An error means that nothing was done and done is not called.
 func (m *Manager) Deliver(k *klink.Delivery, expr *tagindex.Expr, done func(klink.Report)) error {
 	d := &Delivery{
 		push: k.Push, app: k.Push.App, sessions: k.Sessions, tags: k.Tags, expr: expr, all: k.All, done: done,
@@ -108,7 +108,12 @@ func (m *Manager) Deliver(k *klink.Delivery, expr *tagindex.Expr, done func(klin
 	}
 	d.left.Store(int32(len(shards)))
 	for _, s := range shards {
-		if s.box.postPart(&part{d: d}) {
+		if !s.box.postPart(&part{d: d}) {
+			continue
+		}
+		if d.direct() && len(d.sessions) <= maxDirect {
+			s.loop.WakeHere()
+		} else {
 			s.loop.Wake()
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/klinkio/klink/tagindex"
 )
 
-// Start gives a push to the sessions of this FE and calls done, once, when every loop has finished with it. done runs on a loop and must
+// Start gives a push to the sessions of this FE and calls done, once, when every loop has finished with it: on a loop, or before Start returns. done must
 // not block. On an error nothing was done and done is not called.
 func (n *Node) Start(d *klink.Delivery, done func(klink.Report)) error {
 	var expr *tagindex.Expr

@@ -11,13 +11,20 @@ import (
 	"github.com/klinkio/klink/proto/wsframe"
 )
 
+// firstRead bounds what is read of a connection before it is known what it speaks: a copy of that goes to a handshake loop.
+const firstRead = 4 << 10
+
 // readable reads once: what does not fit comes again (level-triggered), and no connection keeps the loop from the others.
 func (l *loop) readable(c *conn) {
 	if c.has(fNoRead) { // nothing was armed: the connection is broken
 		l.kill(c)
 		return
 	}
-	n, errno := sysRead(c.fd, l.rbuf)
+	buf := l.rbuf
+	if c.state == stFirst {
+		buf = buf[:firstRead]
+	}
+	n, errno := sysRead(c.fd, buf)
 	l.hot.reads++
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
@@ -44,11 +51,7 @@ func (l *loop) eof(c *conn) {
 	c.flags |= fNoRead
 	switch c.state {
 	case stOpen:
-		why := link.ClosePeer
-		if c.in != 0 || c.raw != 0 || c.ws.InMessage() {
-			why = link.CloseReset // in the middle of something
-		}
-		l.leave(c, why)
+		l.leave(c, c.peerEnd())
 	case stFlush:
 		l.interest(c)
 		l.finish(c)
@@ -57,6 +60,14 @@ func (l *loop) eof(c *conn) {
 	default:
 		l.kill(c)
 	}
+}
+
+// peerEnd is what it means that the client ends an open connection now: in the middle of something it has not meant to.
+func (c *conn) peerEnd() link.CloseReason {
+	if c.in != 0 || c.raw != 0 || c.ws.InMessage() {
+		return link.CloseReset
+	}
+	return link.ClosePeer
 }
 
 // feedTo takes plaintext that arrived: from the socket, or out of TLS.
@@ -222,7 +233,7 @@ func (l *loop) streamJoin(c *conn, p []byte) (rest []byte) {
 		l.badStream(c, err)
 		return nil
 	case size >= 0 && len(kept) == hdr+size:
-		l.handler.OnMessage(l.handle(c), kept[hdr:])
+		l.handler.OnMessage(l.handle(c), kept[hdr:len(kept):len(kept)])
 		l.ins.drop(c.in)
 		c.in = 0
 	}

@@ -44,8 +44,8 @@ func (l *loop) toHandshake(c *conn, p []byte) {
 	l.setDue(c, -1) // the handshake loop has the deadline now
 	hs := l.srv.hs[l.nextHS%len(l.srv.hs)]
 	l.nextHS++
-	if !hs.post(m) {
-		l.refuse(c, RefusedShutdown)
+	if r, ok := hs.post(m); !ok {
+		l.refuse(c, r)
 	}
 }
 
@@ -171,7 +171,7 @@ func (l *loop) record(c *conn, rec []byte) {
 	case ev == tls13.EventData:
 		l.feedTo(c, plain)
 	case ev == tls13.EventCloseNotify:
-		l.peerDone(c, link.ClosePeer)
+		l.peerDone(c, c.peerEnd())
 	case ev == tls13.EventAlert:
 		l.peerDone(c, link.CloseReset)
 	default: // a KeyUpdate is answered when the input is consumed
@@ -189,7 +189,7 @@ func (l *loop) retainedInput(c *conn, p []byte) {
 	case err != nil:
 		l.badRecord(c, err)
 	case closed:
-		l.peerDone(c, link.ClosePeer)
+		l.peerDone(c, c.peerEnd())
 	}
 }
 

@@ -13,12 +13,22 @@
 //
 // # Sending
 //
-// Send writes at once. What the kernel does not take of a frame is kept in a pooled buffer and the connection refuses frames until that is
-// written; a plain connection of which the kernel takes nothing refuses the frame instead, so that shared bytes stay shared. TLS records are
-// sealed once and sent to their end.
+// Send writes at once. What the kernel does not take of a frame waits here, and the connection refuses frames until that is written. A plain
+// connection keeps the shared bytes of the frame themselves; sealed bytes, and what was corked, are kept in a pooled buffer. TLS records
+// are sealed once and sent to their end.
+//
+// # Ownership
+//
+// A loop's goroutine owns its connections, buffers and records; other goroutines reach it through its mailbox only. While a handshake
+// runs, the descriptor is lent to a handshake loop, which reads and writes it; to close it stays with the I/O loop. Bodies given to the
+// handler alias the read buffer, a record in it, or a pooled buffer that is given back after the call.
 //
 // # Bounds
 //
 // Connections, handshakes in flight (in all and per network), partial input (per connection and in all), time to the first frame, time to
-// flush at the end, connections accepted a second: each has a limit in [Config] and a counter in [Stats].
+// flush at the end, connections accepted a second: each has a limit in [Config] and a counter in [Stats]. What one connection may say in a
+// round is bounded by the read buffer, before it has said what it speaks by 4 KiB.
+//
+// Sources: RFC 6455 (WebSocket), RFC 8446 (TLS 1.3), RFC 7301 (ALPN), the PROXY protocol by HAProxy (proxy-protocol.txt, version 2),
+// epoll(7).
 package netloop

@@ -76,18 +76,23 @@ func newHSLoop(s *Server, cfg *tls.Config) (*hsLoop, error) {
 	return l, l.waker.open()
 }
 
-// post hands a handshake over; false: the loop has ended.
-func (l *hsLoop) post(m *handshake) bool {
+// post hands a handshake over. False: the loop has ended, or is so far behind that this one would only wait.
+func (l *hsLoop) post(m *handshake) (r Refusal, ok bool) {
 	l.mu.Lock()
-	gone := l.gone
-	if !gone {
+	switch {
+	case l.gone:
+		r = RefusedShutdown
+	case len(l.posted) >= max(1, l.srv.cfg.MaxHandshakes/len(l.srv.hs)):
+		r = RefusedHandshakes
+	default:
 		l.posted = append(l.posted, m)
+		ok = true
 	}
 	l.mu.Unlock()
-	if !gone {
+	if ok {
 		l.waker.wake()
 	}
-	return !gone
+	return r, ok
 }
 
 func (l *hsLoop) stop() {
@@ -99,6 +104,7 @@ func (l *hsLoop) stop() {
 
 func (l *hsLoop) run() error {
 	defer l.finish()
+	l.waker.own.Lock()
 	for {
 		n, errno := l.waker.wait(l.events[:], l.wheel.wait(l.nowMs))
 		if errno != 0 {
@@ -164,6 +170,10 @@ func (l *hsLoop) event(ev *unix.EpollEvent) {
 
 // begin takes a handshake in, within the bounds.
 func (l *hsLoop) begin(m *handshake) {
+	if m.due <= l.nowMs { // it was posted long ago, and a signature for it would be wasted
+		l.giveBack(m, RefusedTimeout, false)
+		return
+	}
 	if r, ok := l.admit(m); !ok {
 		l.giveBack(m, r, false)
 		return
@@ -282,7 +292,10 @@ func (l *hsLoop) handOver(m *handshake) {
 		return
 	}
 	l.drop(m)
-	m.io.post(func() { m.io.receive(h) })
+	if !m.io.post(func() { m.io.receive(h) }) {
+		h.rec.Wipe(nil, 0)
+		unix.Close(int(m.fd)) // its owner is gone
+	}
 }
 
 // refuse ends a handshake that has failed. Its alert is in out.
@@ -302,7 +315,9 @@ func (l *hsLoop) fail(m *handshake, r Refusal) {
 // giveBack counts the refusal and returns the connection to its loop.
 func (l *hsLoop) giveBack(m *handshake, r Refusal, parting bool) {
 	l.refused[r].Add(1)
-	m.io.post(func() { m.io.takeBack(m.slot, m.gen, parting) })
+	if !m.io.post(func() { m.io.takeBack(m.slot, m.gen, parting) }) {
+		unix.Close(int(m.fd)) // its owner is gone
+	}
 }
 
 // drop takes the handshake out of this loop.

@@ -48,13 +48,14 @@ type loop struct {
 	ended  []uint32 // slots of connections that owe an OnClose or their end
 	nextHS int
 
-	nowMs  int64
-	wait   int // what OnRound answered
-	rounds uint
-	sends  int
-	hot    hotCounters
-	ending bool // stop when the last connection is gone
-	closed bool // no new connections
+	nowMs    int64
+	wait     int   // what OnRound answered
+	sleepTil int64 // until when the goroutine sleeps, in ms; negative: for ever
+	rounds   uint
+	sends    int
+	hot      hotCounters
+	ending   bool // stop when the last connection is gone
+	closed   bool // no new connections
 
 	rbuf    []byte
 	seal    []byte
@@ -103,6 +104,24 @@ func (l *loop) NowMs() int64 { return l.nowMs }
 // Wake implements [link.Loop].
 func (l *loop) Wake() { l.waker.wake() }
 
+// WakeHere implements [link.Loop].
+func (l *loop) WakeHere() {
+	if !l.waker.borrow() {
+		l.waker.wake()
+		return
+	}
+	l.nowMs = l.srv.clock()
+	l.runMail()
+	l.reap()
+	l.wait = l.handler.OnRound(l.nowMs)
+	ms := l.untilNext()
+	late := ms >= 0 && (l.sleepTil < 0 || l.nowMs+int64(ms) < l.sleepTil)
+	l.waker.giveBack()
+	if late {
+		l.waker.wake() // its goroutine sleeps longer than it may now
+	}
+}
+
 // post runs f on the loop. It reports false when the loop has ended: then f does not run.
 func (l *loop) post(f func()) bool {
 	l.mail.mu.Lock()
@@ -130,18 +149,18 @@ func (l *loop) runMail() {
 }
 
 func (l *loop) run() error {
+	defer l.endAll()
 	if n := len(l.srv.cfg.CPUs); n > 0 {
 		if err := pin(l.srv.cfg.CPUs[l.index%n]); err != nil {
 			return fmt.Errorf("loop %d: %w", l.index, err)
 		}
 	}
-	defer l.finishMail()
+	l.waker.own.Lock()
 	for !l.ending || l.conns.live() > 0 {
 		if err := l.round(); err != nil {
 			return fmt.Errorf("loop %d: %w", l.index, err)
 		}
 	}
-	l.publish()
 	return nil
 }
 
@@ -150,6 +169,9 @@ func (l *loop) round() error {
 	ms := l.untilNext()
 	if l.rounds++; ms != 0 || l.rounds%64 == 0 {
 		l.publish()
+	}
+	if l.sleepTil = -1; ms >= 0 {
+		l.sleepTil = l.nowMs + int64(ms)
 	}
 	n, errno := l.waker.wait(l.events[:], ms)
 	if errno != 0 {
@@ -260,8 +282,8 @@ func (l *loop) shutdown() {
 	}
 }
 
-// finishMail runs what came too late, so that nobody waits for it in vain.
-func (l *loop) finishMail() {
+// endAll runs what came too late, so that nobody waits for it in vain, and ends what a loop that has failed still has.
+func (l *loop) endAll() {
 	l.mail.mu.Lock()
 	l.mail.gone = true
 	late := l.mail.tasks
@@ -270,7 +292,13 @@ func (l *loop) finishMail() {
 	for _, f := range late {
 		f()
 	}
+	for slot := range l.conns.used {
+		if c := l.conns.at(slot); c.state != stHandshake { // that descriptor is lent
+			l.broken(c)
+		}
+	}
 	l.reap()
+	l.publish()
 }
 
 // publish makes the loop's own counters visible.

@@ -22,10 +22,13 @@ type ticketKeys struct {
 func (t *ticketKeys) set(hs []*hsLoop, keys [][32]byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err := spread(hs, keys); err != nil {
+		return err // the old keys stay, and are renewed
+	}
 	t.given = true
 	clear(t.own)
 	t.own = nil
-	return spread(hs, keys)
+	return nil
 }
 
 // rotate puts a new key before the others, unless the keys come from outside.

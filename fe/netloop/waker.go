@@ -9,11 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waker is the epoll descriptor of a loop and what wakes it from other goroutines, with a system call only when it sleeps.
+// waker is the epoll descriptor of a loop and what wakes it from other goroutines, with a system call only when it sleeps. The goroutine of
+// the loop locks own before its first wait.
 type waker struct {
 	ep      int
 	pending atomic.Bool // somebody called wake since the last wait
 	asleep  atomic.Bool
+
+	// own is held by whoever runs the loop: its goroutine, but while it sleeps; then borrow may take it.
+	own sync.Mutex
 	writes  atomic.Uint64
 
 	mu     sync.Mutex // an eventfd must not be closed, and its number reused, between the look at asleep and the write
@@ -64,6 +68,11 @@ func (w *waker) wake() {
 	_, _ = unix.Write(w.event, one[:]) // fails only when the counter is full, and then it is readable
 }
 
+// borrow takes the loop from its sleeping goroutine; the caller runs it and gives it back by giveBack. False: it is awake, or lent already.
+func (w *waker) borrow() bool { return w.asleep.Load() && w.own.TryLock() }
+
+func (w *waker) giveBack() { w.own.Unlock() }
+
 // wait is epoll_wait for at most ms (negative: for ever), unless wake was called since the last wait.
 func (w *waker) wait(events []unix.EpollEvent, ms int) (n int, err syscall.Errno) {
 	if ms != 0 {
@@ -76,7 +85,9 @@ func (w *waker) wait(events []unix.EpollEvent, ms int) (n int, err syscall.Errno
 		n, err = sysPoll(w.ep, events)
 	} else {
 		var e error
+		w.own.Unlock()
 		n, e = unix.EpollWait(w.ep, events, ms)
+		w.own.Lock()
 		err, _ = e.(syscall.Errno)
 	}
 	w.asleep.Store(false)

@@ -9,6 +9,7 @@ const (
 // deadline then. Keys are whatever names the owner. The zero wheel begins at time 0.
 type wheel struct {
 	at      int64 // the last tick that was handled
+	next    int64 // no bucket before this tick has a key
 	entries int
 	buckets [wheelSize][]uint64
 }
@@ -19,7 +20,9 @@ func (w *wheel) add(ms int64, key uint64) {
 	tick = min(max(tick, w.at+1), w.at+wheelSize-1)
 	b := &w.buckets[tick%wheelSize]
 	*b = append(*b, key)
-	w.entries++
+	if w.entries++; w.entries == 1 || tick < w.next {
+		w.next = tick
+	}
 }
 
 // advance brings the wheel up to now and calls due for every key whose tick has passed. due may add.
@@ -52,9 +55,9 @@ func (w *wheel) wait(nowMs int64) int {
 	if w.entries == 0 {
 		return -1
 	}
-	for tick := w.at + 1; ; tick++ {
-		if len(w.buckets[tick%wheelSize]) > 0 {
-			return int(max(0, tick*wheelTick-nowMs))
-		}
+	w.next = max(w.next, w.at+1)
+	for len(w.buckets[w.next%wheelSize]) == 0 {
+		w.next++
 	}
+	return int(max(0, w.next*wheelTick-nowMs))
 }
