@@ -3,6 +3,7 @@ package push
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/klinkio/klink"
@@ -88,25 +89,16 @@ func (o *op) appendNames(list []string) []string {
 		for len(o.devices) <= i {
 			o.devices = append(o.devices, nil)
 		}
-		if !contains(o.devices[i], d.Device) {
+		if !slices.Contains(o.devices[i], d.Device) {
 			o.devices[i] = append(o.devices[i], d.Device)
 		}
 	}
 	return list
 }
 
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
 // means reports whether the target means this session of the user names[i].
 func (o *op) means(i int, device string) bool {
-	return i >= len(o.devices) || o.devices[i] == nil || contains(o.devices[i], device)
+	return i >= len(o.devices) || o.devices[i] == nil || slices.Contains(o.devices[i], device)
 }
 
 // countOffline counts the users and devices named that have no session.

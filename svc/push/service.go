@@ -20,15 +20,16 @@ type Config struct {
 
 // Service pushes. Its methods are safe for concurrent use.
 type Service struct {
-	store   crux.Store
-	dir     Directory
-	timeout time.Duration
-	exprs   exprCache
-	once    onceTable
-	traces  traceRing
-	stats   counters
-	timers  sync.Pool
-	wg      sync.WaitGroup // lookups that could not be made where they were needed
+	store    crux.Store
+	dir      Directory
+	timeout  time.Duration
+	exprs    exprCache
+	once     onceTable
+	tagLocks *tagLocks
+	traces   traceRing
+	stats    counters
+	timers   sync.Pool
+	wg       sync.WaitGroup // lookups that could not be made where they were needed
 }
 
 // New makes a service.
@@ -42,7 +43,7 @@ func New(cfg Config) (*Service, error) {
 	if cfg.Traces == 0 {
 		cfg.Traces = DefaultTraces
 	}
-	s := &Service{store: cfg.Store, dir: cfg.Directory, timeout: cfg.Timeout}
+	s := &Service{store: cfg.Store, dir: cfg.Directory, timeout: cfg.Timeout, tagLocks: newTagLocks()}
 	s.once.answers = make(map[onceKey]*onceAnswer)
 	s.once.byAge.Init()
 	s.once.finished.Init()

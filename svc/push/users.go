@@ -2,6 +2,7 @@ package push
 
 import (
 	"context"
+	"hash/maphash"
 	"time"
 
 	"github.com/klinkio/klink"
@@ -17,6 +18,11 @@ func (s *Service) ChangeTags(ctx context.Context, app, user string, add, remove 
 	if err := checkUserTags(user, add, remove); err != nil {
 		return crux.UserTags{}, s.refused(err)
 	}
+	unlock, err := s.tagLocks.lock(ctx, app, user)
+	if err != nil {
+		return crux.UserTags{}, s.refused(err)
+	}
+	defer unlock()
 	ut, err := s.store.ChangeTags(ctx, app, user, add, remove)
 	if err != nil {
 		return crux.UserTags{}, s.refused(storeError(err, "change tags of %s", user))
@@ -34,6 +40,31 @@ func (s *Service) ChangeTags(ctx context.Context, app, user string, add, remove 
 		return ut, s.refused(err)
 	}
 	return ut, nil
+}
+
+// tagLocks keep the changes of one user's tags in one order, in the store and at the front ends; else a session could end up with what
+// the store no longer says. Users share locks: a front end that hangs holds up others for the time limit at most.
+type tagLocks struct {
+	seed  maphash.Seed
+	locks [256]chan struct{} // full: locked
+}
+
+func newTagLocks() *tagLocks {
+	l := &tagLocks{seed: maphash.MakeSeed()}
+	for i := range l.locks {
+		l.locks[i] = make(chan struct{}, 1) // one holder
+	}
+	return l
+}
+
+func (l *tagLocks) lock(ctx context.Context, app, user string) (unlock func(), err error) {
+	c := l.locks[maphash.Comparable(l.seed, [2]string{app, user})%uint64(len(l.locks))]
+	select {
+	case c <- struct{}{}:
+		return func() { <-c }, nil
+	case <-ctx.Done():
+		return nil, klink.Errorf(klink.CodeTimeout, "another change of tags has not ended; nothing was done: %w", ctx.Err())
+	}
 }
 
 func checkUserTags(user string, add, remove []string) error {

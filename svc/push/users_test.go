@@ -1,9 +1,11 @@
 package push_test
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klinkio/klink"
@@ -36,6 +38,67 @@ func TestChangeTags(t *testing.T) {
 	if codeOf(err) != klink.CodeTimeout || !slices.Equal(ut.Tags, []string{"beta"}) || !slices.Equal(one.tags, []string{"beta"}) {
 		t.Errorf("one front end is stuck: %+v, %v; the other has %v", ut, err, one.tags)
 	}
+}
+
+// slowTags is a front end whose changes of tags take time.
+type slowTags struct {
+	*front
+	gate chan struct{}
+}
+
+func (f *slowTags) ChangeTags(ctx context.Context, refs []klink.SessionRef, add, remove []string) error {
+	select {
+	case <-f.gate:
+		return f.front.ChangeTags(ctx, refs, add, remove)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// TestTagsInOrder: the front ends see the changes of one user in the order of the store, and a hanging one is not waited for for ever.
+func TestTagsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		s := w.login(0, "ann", "a1")
+		fe := &slowTags{w.fes[0], make(chan struct{}, 2)}
+		svc, err := push.New(push.Config{Store: w.store, Directory: push.Static{fe}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 2)
+		go func() {
+			_, err := svc.ChangeTags(t.Context(), app, "ann", []string{"vip"}, nil)
+			done <- err
+		}()
+		synctest.Wait() // the first one is at the front end
+		go func() {
+			_, err := svc.ChangeTags(t.Context(), app, "ann", nil, []string{"vip"})
+			done <- err
+		}()
+		synctest.Wait()
+		if u, err := w.store.Lookup(t.Context(), app, []string{"ann"}); err != nil || !slices.Equal(u[0].Tags, []string{"vip"}) {
+			t.Errorf("the second change has overtaken the first: %+v, %v", u, err)
+		}
+		fe.gate <- struct{}{}
+		fe.gate <- struct{}{}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if len(s.tags) != 0 || len(w.fes[0].changed) != 2 || w.fes[0].changed[0][0] == nil {
+			t.Errorf("the session carries %v after %v", s.tags, w.fes[0].changed)
+		}
+		go func() {
+			_, err := svc.ChangeTags(t.Context(), app, "ann", []string{"vip"}, nil)
+			done <- err
+		}()
+		synctest.Wait()
+		_, err = svc.ChangeTags(t.Context(), app, "ann", nil, []string{"vip"})
+		if got := []klink.Code{codeOf(err), codeOf(<-done)}; got[0] != klink.CodeTimeout || got[1] != klink.CodeTimeout {
+			t.Errorf("both wait for a front end that hangs: %v", got)
+		}
+	})
 }
 
 func TestUserErrors(t *testing.T) {
