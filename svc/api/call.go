@@ -59,9 +59,12 @@ var (
 	noStore     = []string{"no-store"}
 )
 
+// typeCurl is what `curl -d` says of any body. It is read as JSON all the same: a form of another page can't send an API key.
+const typeCurl = "application/x-www-form-urlencoded"
+
 // read reads the body into c.in and points c.json at it.
 func (c *call) read() error {
-	if v := c.r.Header["Content-Type"]; len(v) > 0 && v[0] != "application/json" {
+	if v := c.r.Header["Content-Type"]; len(v) > 0 && v[0] != "application/json" && v[0] != typeCurl {
 		media, params, err := mime.ParseMediaType(v[0])
 		if charset := params["charset"]; err != nil || media != "application/json" || charset != "" && charset != "utf-8" && charset != "UTF-8" {
 			return &failure{kind: problemMediaType, detail: "the body has the media type " + strconv.Quote(v[0]) + ": send Content-Type: application/json"}
