@@ -20,13 +20,10 @@ func (t *text) add(p []byte, last bool) bool {
 	if last {
 		return t.cut == 0 && utf8.Valid(p)
 	}
-	if t.cut == 0 {
-		p = t.keep(p)
-	}
-	return utf8.Valid(p)
+	return utf8.Valid(t.keep(p))
 }
 
-// finish completes the cut rune with the first bytes of p, as far as they go, and returns the rest of p.
+// finish completes the cut rune with the first bytes of p, as far as they go, and returns the rest of p: none when the rune is still cut.
 func (t *text) finish(p []byte) (rest []byte, ok bool) {
 	var buf [utf8.UTFMax]byte
 	n := copy(buf[:], t.pend[:t.cut])
