@@ -323,6 +323,11 @@ func playBatches(t *testing.T, c *contract) {
 	if strings.Contains(string(a.body), "replayed") || !strings.Contains(string(again.body), `"replayed":true`) {
 		t.Errorf("first %v, again %v", a, again)
 	}
+	w.fe.take()
+	w.exchange(t, c, 200, "POST", "/v1/push/batch", `{"items":[`+good+`,`+good+`]}`, "Idempotency-Key", "two")
+	if n := len(w.fe.take()); n != 2 {
+		t.Errorf("two items with one key became %d pushes", n)
+	}
 	// The contract refuses an item with an empty user, the server answers for it: checked without the request.
 	mixed := w.do("POST", "/v1/push/batch", `{"items":[`+good+`,`+bad+`]}`)
 	var res struct {

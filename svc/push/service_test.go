@@ -125,6 +125,26 @@ func TestMoved(t *testing.T) {
 	}
 }
 
+// TestMovedAtHome: a device that connects to the same front end again; the front end counts once, the second round is in the trace.
+func TestMovedAtHome(t *testing.T) {
+	w := newWorld(t, 1)
+	old := w.login(0, "ann", "a1")
+	n := 0
+	w.store.onRead = func() {
+		if n++; n == 1 {
+			w.login(0, "ann", "a1")
+			w.fes[0].drop(old)
+		}
+	}
+	r := w.push(klink.Target{Users: []string{"ann"}})
+	if got := r.Report; got.FEs != 1 || got.Matched != 1 || got.Enqueued != 1 || got.DroppedTotal() != 0 {
+		t.Errorf("report %+v", got)
+	}
+	if tr, _ := w.svc.Trace(app, r.Push); len(tr.FEs) != 2 || tr.FEs[0].Report.Dropped[klink.DropGone] != 1 || tr.FEs[1].Report.Enqueued != 1 {
+		t.Errorf("trace %+v", tr)
+	}
+}
+
 // TestMovedLookupFails: the first report stands.
 func TestMovedLookupFails(t *testing.T) {
 	w := newWorld(t, 1)
@@ -263,7 +283,15 @@ func TestCallerLeaves(t *testing.T) {
 	w.fes[0].release()
 }
 
-func TestBatch(t *testing.T) {
+func TestBatch(t *testing.T) { synctest.Test(t, testBatch) }
+
+func testBatch(t *testing.T) {
+	start := time.Now()
+	defer func() {
+		if d := time.Since(start); d != 0 {
+			t.Errorf("the batch has waited %v for nothing", d)
+		}
+	}()
 	w := newWorld(t, 2)
 	w.login(0, "ann", "a1", "red")
 	w.login(1, "bob", "b1")
