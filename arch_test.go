@@ -47,7 +47,7 @@ var floors = map[string]int{
 	"loadtest":         8, // its workers start the daemon
 	"internal/cluster": 6,
 	"internal/relay":   6,
-	"internal/httpkit": 6,
+	"internal/interop": 10,
 	"daemon":           7,
 	"cmd/klink":        9,
 }
