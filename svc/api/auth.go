@@ -66,7 +66,7 @@ func (c *call) spend(n int) error {
 	switch {
 	case ok:
 		return nil
-	case retry >= neverRetry && n > 1:
+	case retry >= neverRetry && n > 1: // only batches take more than one
 		return &failure{kind: problemLimit, detail: "the batch is larger than the burst of the API key: send smaller ones"}
 	}
 	return &failure{kind: problemRateLimited, detail: "the rate of the API key " + c.key.Name() + " is used up", retry: min(retry, neverRetry)}

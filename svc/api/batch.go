@@ -26,8 +26,10 @@ func (c *call) pushBatch() error {
 	if err := c.finish(); err != nil {
 		return err
 	}
-	if err := c.spend(max(1, len(items))); err != nil {
-		return err
+	if more := len(items) - 1; more > 0 { // the request has spent one
+		if err := c.spend(more); err != nil {
+			return err
+		}
 	}
 	answers := c.s.push.PushBatch(c.r.Context(), items)
 	c.out = append(c.out, `{"results":[`...)

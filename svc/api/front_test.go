@@ -333,6 +333,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 			"Bearer all":  {name: "all", app: app, scopes: []string{"push", "presence", "tags", "admin"}, budget: -1},
 			"Bearer none": {name: "none", app: app, budget: -1},
 			"Bearer slow": {name: "slow", app: app, scopes: []string{"push", "presence", "tags", "admin"}, budget: 0, burst: 5},
+			"Bearer five": {name: "five", app: app, scopes: []string{"push"}, budget: 5, burst: 5},
 			"Bearer else": {name: "else", app: "other", scopes: []string{"push", "presence", "tags", "admin"}, budget: -1},
 		},
 	}

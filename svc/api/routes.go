@@ -17,7 +17,6 @@ type route struct {
 	scope  string // that the key needs
 	open   bool   // no key is needed
 	body   bool   // it reads a body
-	costly bool   // it spends from the key's rate by itself
 	serve  func(c *call) error
 }
 
@@ -25,7 +24,7 @@ type route struct {
 func table() []route {
 	return []route{
 		{method: "POST", path: "/v1/push", scope: ScopePush, body: true, serve: (*call).push},
-		{method: "POST", path: "/v1/push/batch", scope: ScopePush, body: true, costly: true, serve: (*call).pushBatch},
+		{method: "POST", path: "/v1/push/batch", scope: ScopePush, body: true, serve: (*call).pushBatch},
 		{method: "POST", path: "/v1/presence/query", scope: ScopePresence, body: true, serve: (*call).presenceQuery},
 		{method: "GET", path: "/v1/tags/{tag}", scope: ScopePresence, serve: (*call).tagInfo},
 		{method: "GET", path: "/v1/tags/{tag}/members", scope: ScopePresence, serve: (*call).tagMembers},
@@ -102,10 +101,8 @@ func (c *call) prepare(rt *route) error {
 			}
 			return err
 		}
-		if !rt.costly {
-			if err := c.spend(1); err != nil {
-				return err
-			}
+		if err := c.spend(1); err != nil {
+			return err
 		}
 	}
 	if rt.body {
