@@ -17,8 +17,8 @@ type waker struct {
 	asleep  atomic.Bool
 
 	// own is held by whoever runs the loop: its goroutine, but while it sleeps; then borrow may take it.
-	own sync.Mutex
-	writes  atomic.Uint64
+	own    sync.Mutex
+	writes atomic.Uint64
 
 	mu     sync.Mutex // an eventfd must not be closed, and its number reused, between the look at asleep and the write
 	event  int
