@@ -168,3 +168,11 @@ func (k *Key) text(c *Config) string {
 	}
 	return strings.TrimSpace(b.String())
 }
+
+// Equal reports whether two configurations say the same for the key.
+func (k *Key) Equal(a, b *Config) bool {
+	return reflect.DeepEqual(k.field(a).Interface(), k.field(b).Interface())
+}
+
+// Copy gives the key the value that another configuration has, sharing its lists.
+func (k *Key) Copy(to, from *Config) { k.field(to).Set(k.field(from)) }
