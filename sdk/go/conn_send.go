@@ -19,7 +19,6 @@ func (cn *conn) writeLoop() {
 	wait := time.NewTimer(0)
 	defer wait.Stop()
 	for {
-		p.limit(cn) // known from Connected on; no call sends before
 		batch = batch[:0]
 		var ready <-chan time.Time
 		out := cn.out
@@ -32,6 +31,7 @@ func (cn *conn) writeLoop() {
 			p.take(b, time.Now())
 			batch = append(batch, b)
 		case held = <-out:
+			p.limit(cn, time.Now()) // known by now: calls begin after the login
 			if p.delay(held, time.Now()) > 0 {
 				continue
 			}
@@ -87,21 +87,22 @@ func (cn *conn) gather(batch [][]byte, held []byte, p *pace) (_ [][]byte, stillH
 }
 
 // pace keeps the sustained rate of frames: a server counts one for a frame and one more for each KiB, and ends the session of who sends
-// more. The rate is also the burst here, which every server grants. The zero pace has no limit.
+// more. The rate is also the burst here, which every server grants. The zero pace has no limit yet and counts what it owes.
 type pace struct {
 	rate   float64 // a second; 0: no limit
 	tokens float64
 	at     time.Time
 }
 
-func (p *pace) limit(cn *conn) {
+// limit takes over what Connected said.
+func (p *pace) limit(cn *conn, now time.Time) {
 	if p.rate > 0 {
 		return
 	}
 	select {
 	case <-cn.logged:
 		if r := float64(cn.limits.FramesPerSecond); r > 0 {
-			*p = pace{rate: r, tokens: r - 1, at: time.Now()} // Connect was one
+			*p = pace{rate: r, tokens: r + p.tokens, at: now}
 		}
 	default:
 	}
@@ -134,9 +135,8 @@ func (p *pace) delay(body []byte, now time.Time) time.Duration {
 
 // take pays for body, on credit if need be.
 func (p *pace) take(body []byte, now time.Time) {
-	if p.rate == 0 {
-		return
+	if p.rate > 0 {
+		p.fill(now)
 	}
-	p.fill(now)
 	p.tokens -= frameCost(body)
 }
