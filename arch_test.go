@@ -48,6 +48,7 @@ var floors = map[string]int{
 	"internal/cluster": 6,
 	"internal/relay":   6,
 	"internal/interop": 10,
+	"internal/h1":      0,
 	"daemon":           7,
 	"cmd/klink":        9,
 }

@@ -102,10 +102,12 @@ func tooLarge() error {
 }
 
 // finish reads to the end of the JSON text and returns what was wrong with it.
-func (c *call) finish() error {
-	c.json.end()
-	if c.json.err != nil {
-		return c.json.err
+func (c *call) finish() error { return c.json.finish() }
+
+func (r *reader) finish() error {
+	r.end()
+	if r.err != nil {
+		return r.err
 	}
 	return nil
 }

@@ -11,9 +11,23 @@ import (
 
 // presenceQuery is POST /v1/presence/query.
 func (c *call) presenceQuery() error {
+	users, err := c.json.users()
+	if err != nil {
+		return err
+	}
+	list, err := c.s.presence.Query(c.r.Context(), c.key.App(), users)
+	if err != nil {
+		return err
+	}
+	c.out = appendUsers(c.out, list)
+	c.reply(http.StatusOK)
+	return nil
+}
+
+// users reads a whole body of the query.
+func (r *reader) users() ([]string, error) {
 	var users []string
 	var o object
-	r := &c.json
 	for r.open(&o); r.field(&o); {
 		if string(r.name) != "users" {
 			r.unknown("users")
@@ -25,29 +39,27 @@ func (c *call) presenceQuery() error {
 	if r.err == nil && !o.has(0) {
 		r.fail("the field users is missing")
 	}
-	if err := c.finish(); err != nil {
-		return err
+	if err := r.finish(); err != nil {
+		return nil, err
 	}
 	for i, u := range users {
 		if err := klink.CheckID("user", u, klink.MaxUserLen); err != nil {
 			at := "users[" + strconv.Itoa(i) + "]"
-			return &failure{kind: problemInvalid, detail: at + ": " + err.Error(), path: "$." + at}
+			return nil, &failure{kind: problemInvalid, detail: at + ": " + err.Error(), path: "$." + at}
 		}
 	}
-	list, err := c.s.presence.Query(c.r.Context(), c.key.App(), users)
-	if err != nil {
-		return err
-	}
-	c.out = append(c.out, `{"users":[`...)
+	return users, nil
+}
+
+func appendUsers(b []byte, list []crux.User) []byte {
+	b = append(b, `{"users":[`...)
 	for i := range list {
 		if i > 0 {
-			c.out = append(c.out, ',')
+			b = append(b, ',')
 		}
-		c.out = appendUser(c.out, &list[i])
+		b = appendUser(b, &list[i])
 	}
-	c.out = append(c.out, "]}"...)
-	c.reply(http.StatusOK)
-	return nil
+	return append(b, "]}"...)
 }
 
 // appendUser appends what is known of a user.

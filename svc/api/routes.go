@@ -147,16 +147,24 @@ func (s *Server) checkHost(h http.Handler) http.Handler {
 	}
 	refuse := s.failing(&failure{kind: problemMisdirected, detail: problems[problemMisdirected].Meaning})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = strings.TrimSuffix(strings.TrimPrefix(r.Host, "["), "]")
-		}
-		if s.hosts[host] || s.hosts[strings.ToLower(host)] {
+		if s.hostAllowed(r.Host) {
 			h.ServeHTTP(w, r)
 			return
 		}
 		refuse.ServeHTTP(w, r)
 	})
+}
+
+// hostAllowed looks a Host header up in the names that are served.
+func (s *Server) hostAllowed(header string) bool {
+	if s.hosts == nil {
+		return true
+	}
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(header, "["), "]")
+	}
+	return s.hosts[host] || s.hosts[strings.ToLower(host)]
 }
 
 // pageFiles lists the files at the top of the page's file system.

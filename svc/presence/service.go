@@ -52,6 +52,9 @@ func New(cfg Config) (*Service, error) {
 	return &Service{store: cfg.Store, dir: cfg.Directory, timeout: cfg.Timeout}, nil
 }
 
+// NonBlocking says that Query answers from memory.
+func (s *Service) NonBlocking() bool { return s.store.NonBlocking() }
+
 // Stats reads the counters.
 func (s *Service) Stats() Stats {
 	return Stats{Queries: s.stats.queries.Load(), Users: s.stats.users.Load(), Stale: s.stats.stale.Load(), Errors: s.stats.errors.Load()}

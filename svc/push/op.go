@@ -14,10 +14,10 @@ import (
 type op struct {
 	s        *Service
 	p        *klink.Push
-	waiter   *waiter                   // told at the end, or
-	own      waiter                    // for ops that are waited for singly
-	callback func(klink.Report, error) // called at the end
-	once     *onceAnswer               // gets the answer
+	waiter   *waiter              // told at the end, or
+	own      waiter               // for ops that are waited for singly
+	callback func(*Result, error) // called at the end
+	once     *onceAnswer          // gets the answer
 	trace    *trace
 
 	names   []string   // distinct users to look up
@@ -290,7 +290,7 @@ func (o *op) tell() {
 	}
 	o.ended.Store(true)
 	if o.callback != nil {
-		o.callback(o.result.Report, o.s.refusedIf(o.err))
+		o.callback(&o.result, o.s.refusedIf(o.err))
 		return
 	}
 	o.waiter.done()

@@ -185,6 +185,20 @@ func (s *Service) Publish(p *klink.Push, done func(klink.Report, error)) {
 		done(klink.Report{}, s.refused(err))
 		return
 	}
+	s.start(p, func(res *Result, err error) { done(res.Report, err) })
+}
+
+// Start is Push without an idempotency key for callers that must not block, under the conditions of Push. A push that is refused at once is an
+// error and nothing was begun; else done is called once, on any goroutine and possibly before Start returns, and must not block.
+func (s *Service) Start(p *klink.Push, done func(*Result, error)) error {
+	if err := s.Check(p); err != nil {
+		return s.refused(err)
+	}
+	s.start(p, done)
+	return nil
+}
+
+func (s *Service) start(p *klink.Push, done func(*Result, error)) {
 	o := &op{s: s, p: p, callback: done}
 	o.names = o.appendNames(nil)
 	if len(o.names) == 0 || s.store.NonBlocking() {
