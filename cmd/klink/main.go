@@ -55,7 +55,7 @@ func newRoot() (root *cobra.Command, running *bool) {
 	root.AddGroup(&cobra.Group{ID: "server", Title: "Servers:"}, &cobra.Group{ID: "device", Title: "Devices:"}, &cobra.Group{ID: "backend", Title: "Back ends:"})
 	root.AddCommand(
 		devCommand(), serveCommand(), configCommand(),
-		tokenCommand(),
+		connectCommand(), tokenCommand(),
 		pushCommand(), presenceCommand(), tagsCommand(), kickCommand(), traceCommand(),
 		versionCommand(),
 	)
