@@ -101,7 +101,7 @@ func TestInputWhileBlocked(t *testing.T) {
 
 // TestOrderInCork answers one message by small and large frames: the cork keeps their order.
 func TestOrderInCork(t *testing.T) {
-	large := bytes.Repeat([]byte{1, 2, 3, 5, 7, 11, 13}, 6000)
+	large := bytes.Repeat([]byte{1, 2, 3, 5, 7, 11, 13}, 6000) // more than the cork takes
 	want := [][]byte{[]byte("a"), large, []byte("b")}
 	for i := range 100 {
 		want = append(want, numbered(i))

@@ -142,6 +142,33 @@ type testServer struct {
 // serve starts a server that takes everything on one port, and stops it at the end of the test.
 func serve(t testing.TB, change func(*Config)) *testServer {
 	t.Helper()
+	ts, stop := start(t, change)
+	t.Cleanup(stop)
+	return ts
+}
+
+// start is serve with the stopping left to the caller. It wants nothing to be left when the server has stopped.
+func start(t testing.TB, change func(*Config)) (ts *testServer, stop func()) {
+	t.Helper()
+	ts = listenTest(t, change)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- ts.Run(ctx) }()
+	return ts, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if st := ts.Stats(); st.Conns != 0 || st.Handshaking != 0 || st.OutputBytes != 0 || st.InputBytes != 0 || st.Open != [NumTransports]int64{} {
+			t.Errorf("left at the end: %d connections, %d handshakes, %d bytes of output, %d of input, open %v",
+				st.Conns, st.Handshaking, st.OutputBytes, st.InputBytes, st.Open)
+		}
+	}
+}
+
+// listenTest makes a server that does not run yet.
+func listenTest(t testing.TB, change func(*Config)) *testServer {
+	t.Helper()
 	cert, roots := testCert(t)
 	ts := &testServer{roots: roots}
 	cfg := Config{
@@ -162,20 +189,10 @@ func serve(t testing.TB, change func(*Config)) *testServer {
 		t.Fatal(err)
 	}
 	ts.Server, ts.addr = srv, srv.Addrs()[0].String()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- srv.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-		if st := srv.Stats(); st.Conns != 0 || st.Handshaking != 0 || st.OutputBytes != 0 {
-			t.Errorf("left at the end: %d connections, %d handshakes, %d bytes of output", st.Conns, st.Handshaking, st.OutputBytes)
-		}
-	})
 	return ts
 }
+
+var engines = []tls13.Engine{tls13.EngineLoop, tls13.EngineStdlib}
 
 var certOnce = sync.OnceValues(func() (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -394,7 +411,7 @@ func (ts *testServer) upon(c net.Conn, transport string) (peer, error) {
 // forAll runs a test over every transport, engine and address family.
 func forAll(t *testing.T, change func(*Config), f func(t *testing.T, ts *testServer, transport string)) {
 	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
-		for _, engine := range []tls13.Engine{tls13.EngineLoop, tls13.EngineStdlib} {
+		for _, engine := range engines {
 			for _, tr := range transports {
 				if engine == tls13.EngineStdlib && (tr == "tcp" || tr == "ws") {
 					continue
@@ -432,4 +449,21 @@ func roundTrip(t testing.TB, p peer, body string) {
 	if b, err := p.recv(); err != nil || string(b) != body {
 		t.Fatalf("the echo of %q is %q, %v", body, b, err)
 	}
+}
+
+// clientHello is the first flight of a TLS client of this server.
+func clientHello(t testing.TB) []byte {
+	t.Helper()
+	a, b := net.Pipe()
+	defer b.Close()
+	go func() {
+		_ = tls.Client(a, &tls.Config{ServerName: "localhost", NextProtos: []string{ALPN}}).Handshake() // fails when b is closed
+		a.Close()
+	}()
+	hello := make([]byte, 16<<10)
+	n, err := io.ReadAtLeast(b, hello, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hello[:n]
 }
