@@ -71,7 +71,7 @@ func (b *backend) call(ctx context.Context, method, path string, query url.Value
 	u.RawQuery = query.Encode()
 	var r io.Reader
 	if body != nil {
-		text, err := json.Marshal(body)
+		text, err := jsonText(body)
 		if err != nil {
 			return nil, err
 		}

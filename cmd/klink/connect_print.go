@@ -55,7 +55,7 @@ type event struct {
 var _ sdk.Handler = (*printer)(nil)
 
 func (p *printer) write(w io.Writer, text string) {
-	if _, err := io.WriteString(w, text+"\n"); err != nil && p.err == nil {
+	if _, err := io.WriteString(w, strings.TrimSuffix(text, "\n")+"\n"); err != nil && p.err == nil {
 		p.err = fmt.Errorf("write the output: %w", err)
 		p.enough()
 	}
@@ -67,10 +67,10 @@ func (p *printer) show(e *event, w io.Writer, format string, args ...any) {
 		p.write(w, printable(fmt.Sprintf(format, args...)))
 		return
 	}
-	b, err := json.Marshal(e)
+	b, err := jsonText(e)
 	if err != nil { // data that is no JSON: a server never sends that
 		e.Data = nil
-		b, _ = json.Marshal(e) // nothing is left that could fail
+		b, _ = jsonText(e) // nothing is left that could fail
 	}
 	p.write(p.out, string(b))
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -173,13 +174,22 @@ func greet(w io.Writer, p *daemon.Process, folder *daemon.DevFolder, f *devFlags
 		fmt.Fprintf(&b, "  admin  http://%s\n", a.Admin)
 	}
 	fmt.Fprintf(&b, "\nToken of alice, for a day:\n  %s\n\nTry, in other terminals:\n", token)
-	fmt.Fprintf(&b, "  klink connect --user bob --tag room:1%s\n", at)
-	fmt.Fprintf(&b, "  klink push --tag room:1 '{\"hi\":1}'%s\n", where)
-	fmt.Fprintf(&b, "  klink presence bob%s\n", where)
+	self := self(os.Args[0])
+	fmt.Fprintf(&b, "  %s connect --user bob --tag room:1%s\n", self, at)
+	fmt.Fprintf(&b, "  %s push --tag room:1 '{\"hi\":1}'%s\n", self, where)
+	fmt.Fprintf(&b, "  %s presence bob%s\n", self, where)
 	fmt.Fprintf(&b, "  curl -s %s/v1/push -H 'Authorization: Bearer %s' -d '{\"to\":{\"users\":[\"bob\"]},\"data\":{\"hi\":2}}'\n", api, daemon.DevAPIKey)
 	fmt.Fprintf(&b, "  Open %s/ in two browser tabs and chat.\n\nCtrl-C drains and ends.\n", api)
 	_, err = io.WriteString(w, b.String())
 	return err
+}
+
+// self is how this program was started, so that the lines to try can be pasted: by name, by path, or with `go run`.
+func self(arg0 string) string {
+	if strings.Contains(arg0, string(filepath.Separator)+"go-build") { // where `go run` puts what it builds
+		return "go run ./cmd/klink"
+	}
+	return arg0
 }
 
 // dialable puts loopback in the place of "all addresses".

@@ -57,7 +57,7 @@ func newRoot() (root *cobra.Command, running *bool) {
 		devCommand(), serveCommand(), configCommand(),
 		connectCommand(), tokenCommand(),
 		pushCommand(), presenceCommand(), tagsCommand(), kickCommand(), traceCommand(),
-		versionCommand(),
+		benchCommand(), benchWorker(), versionCommand(),
 	)
 	running = new(bool)
 	watch(root, running)

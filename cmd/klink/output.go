@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -32,6 +34,15 @@ func (o *output) Set(s string) error {
 
 // Type names the value in help.
 func (o *output) Type() string { return "form" }
+
+// jsonText is v in one line, with < > & as they are: payloads are passed on as they came.
+func jsonText(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return b.Bytes(), err
+}
 
 // table prints rows in columns; the first row is the heading.
 func table(w io.Writer, rows ...[]string) error {

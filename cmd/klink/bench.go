@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/klinkio/klink/loadtest"
+)
+
+func benchCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "bench", Short: "Measure a server on this machine against control programs", GroupID: "server", Args: cobra.NoArgs,
+		Long: "Starts a server, its control and thousands of clients as processes of their own on loopback and prints one JSON line a figure on standard\n" +
+			"output and a table on standard error. CPU is that of the server process; bars are on ratios, bytes and counts. The machine should be idle\n" +
+			"and the limit of open files at least 20,000.",
+	}
+	c.AddCommand(benchMemory())
+	return c
+}
+
+// benchWorker is what `klink bench` starts; not for people.
+func benchWorker() *cobra.Command {
+	return &cobra.Command{
+		Use: loadtest.WorkerArg, Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return loadtest.Worker(cmd.Context(), os.Stdin, os.Stdout) },
+	}
+}
+
+// measure runs a bench: figures to out, the table to notes.
+func measure(cmd *cobra.Command, name string, bench func(context.Context, *loadtest.Recorder) error) error {
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	return record(ctx, name, cmd.OutOrStdout(), cmd.ErrOrStderr(), bench)
+}
+
+func record(ctx context.Context, name string, out, notes io.Writer, bench func(context.Context, *loadtest.Recorder) error) error {
+	r := loadtest.NewRecorder(name, out)
+	if err := bench(ctx, r); err != nil {
+		return err
+	}
+	return r.Table(notes)
+}
+
+func benchMemory() *cobra.Command {
+	o := loadtest.MemoryOptions{}
+	c := &cobra.Command{
+		Use: "session-memory", Short: "Memory of an idle session", Args: cobra.NoArgs,
+		Long: "Connects sessions, pushes to all of them, and reads the server's memory at two numbers of sessions: the slope is what a session costs.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.Low = o.High / 3
+			return measure(cmd, "session-memory", func(ctx context.Context, r *loadtest.Recorder) error {
+				return loadtest.SessionMemory(ctx, &o, r)
+			})
+		},
+	}
+	c.Flags().StringSliceVar(&o.Transports, "transports", []string{"tcp", "tls", "wss"}, "of the sessions: tcp, tls, ws, wss")
+	c.Flags().IntVar(&o.High, "sessions", loadtest.MaxSessions, "upper end of the slope; the lower end is a third")
+	return c
+}
