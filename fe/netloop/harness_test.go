@@ -467,3 +467,18 @@ func clientHello(t testing.TB) []byte {
 	}
 	return hello[:n]
 }
+
+// listenChild is a plain server for a process of its own.
+func listenChild() (srv *Server, stop func() error, err error) {
+	srv, err = Listen(Config{
+		Listeners: []Listener{{Addr: "127.0.0.1:0", Insecure: true}}, Loops: 1, MaxConns: 1 << 20,
+		NewHandler: func(l link.Loop) link.Handler { return newEcho(l) },
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- srv.Run(ctx) }()
+	return srv, func() error { cancel(); return <-done }, nil
+}
