@@ -11,13 +11,13 @@ import (
 )
 
 // beats is a script that serves and notes when heartbeats came, counted from the login.
-func beats(at *[]time.Duration, see func(f *klinkv1.ClientFrame) bool) func(int, *peer) {
+func beats(at *notes[time.Duration], see func(f *klinkv1.ClientFrame) bool) func(int, *peer) {
 	return func(_ int, p *peer) {
 		p.accept(nil)
 		login := time.Now()
 		p.serve(func(f *klinkv1.ClientFrame) bool {
 			if f.Kind == nil {
-				*at = append(*at, time.Since(login))
+				at.add(time.Since(login))
 			}
 			return see != nil && see(f)
 		})
@@ -26,12 +26,12 @@ func beats(at *[]time.Duration, see func(f *klinkv1.ClientFrame) bool) func(int,
 
 func TestIdleHourCostsSixtyHeartbeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var at []time.Duration
+		var at notes[time.Duration]
 		n := &network{t: t, script: beats(&at, nil)}
 		c, _ := n.connect(nil)
 		time.Sleep(time.Hour + time.Second)
 		synctest.Wait()
-		if len(at) != 60 || at[0] != time.Minute || at[59] != time.Hour {
+		if at := at.all(); len(at) != 60 || at[0] != time.Minute || at[59] != time.Hour {
 			t.Errorf("%d heartbeats: %v", len(at), at)
 		}
 		if s := c.Stats(); s.FramesOut != 61 || s.Pings != 60 || s.Connects != 1 {
@@ -43,7 +43,7 @@ func TestIdleHourCostsSixtyHeartbeats(t *testing.T) {
 // Any frame counts, in both directions.
 func TestHeartbeatsAlignWithTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var at []time.Duration
+		var at notes[time.Duration]
 		n := &network{t: t, script: beats(&at, nil)}
 		c, _ := n.connect(nil)
 		for range 30 {
@@ -53,12 +53,12 @@ func TestHeartbeatsAlignWithTraffic(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		if len(at) != 0 {
+		if at := at.all(); len(at) != 0 {
 			t.Errorf("heartbeats at %v beside other traffic", at)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(at) != 1 {
+		if at := at.all(); len(at) != 1 {
 			t.Errorf("heartbeats at %v, want one a minute after the last frame", at)
 		}
 	})
@@ -67,7 +67,7 @@ func TestHeartbeatsAlignWithTraffic(t *testing.T) {
 // Receiving alone does not keep the session alive at the server: heartbeats go on.
 func TestHeartbeatsWhileReceiving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var at []time.Duration
+		var at notes[time.Duration]
 		n := &network{t: t}
 		n.script = func(_ int, p *peer) {
 			p.accept(nil)
@@ -84,15 +84,15 @@ func TestHeartbeatsWhileReceiving(t *testing.T) {
 					return
 				}
 				if f.Kind == nil {
-					at = append(at, time.Since(login))
+					at.add(time.Since(login))
 				}
 			}
 		}
 		n.connect(nil)
 		time.Sleep(5*time.Minute - time.Second)
 		synctest.Wait()
-		if want := []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}; !slices.Equal(at, want) {
-			t.Errorf("heartbeats at %v, want %v", at, want)
+		if want := []time.Duration{time.Minute, 2 * time.Minute, 3 * time.Minute, 4 * time.Minute}; !slices.Equal(at.all(), want) {
+			t.Errorf("heartbeats at %v, want %v", at.all(), want)
 		}
 	})
 }
@@ -149,11 +149,11 @@ func TestHalfOpenIsFound(t *testing.T) {
 
 func TestSetHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var at []time.Duration
-		var asked []uint32
+		var at notes[time.Duration]
+		var asked notes[uint32]
 		n := &network{t: t, script: beats(&at, func(f *klinkv1.ClientFrame) bool {
 			if s := f.GetSetHeartbeat(); s != nil {
-				asked = append(asked, s.Seconds)
+				asked.add(s.Seconds)
 			}
 			return false
 		})}
@@ -161,21 +161,21 @@ func TestSetHeartbeat(t *testing.T) {
 		c.SetHeartbeat(14500 * time.Millisecond)
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
-		if want := []time.Duration{15 * time.Second, 30 * time.Second}; !slices.Equal(at, want) {
-			t.Errorf("heartbeats at %v, want %v", at, want)
+		if want := []time.Duration{15 * time.Second, 30 * time.Second}; !slices.Equal(at.all(), want) {
+			t.Errorf("heartbeats at %v, want %v", at.all(), want)
 		}
 		c.SetHeartbeat(time.Second) // below the bounds that Connected told
 		c.SetHeartbeat(time.Hour)
 		c.SetHeartbeat(0) // nothing to ask for now
 		synctest.Wait()
-		if want := []uint32{15, 10, 600}; !slices.Equal(asked, want) {
-			t.Errorf("asked for %v, want %v", asked, want)
+		if want := []uint32{15, 10, 600}; !slices.Equal(asked.all(), want) {
+			t.Errorf("asked for %v, want %v", asked.all(), want)
 		}
-		at = nil
+		before := len(at.all())
 		time.Sleep(601 * time.Second)
 		synctest.Wait()
-		if len(at) != 1 {
-			t.Errorf("%d heartbeats in an interval of ten minutes", len(at))
+		if got := len(at.all()) - before; got != 1 {
+			t.Errorf("%d heartbeats in an interval of ten minutes", got)
 		}
 	})
 }

@@ -108,14 +108,14 @@ func make513() (tags []string) {
 // A call that nobody waits for any more stays in flight until its answer comes, as the server counts it.
 func TestTimeoutAndRequestsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var held []uint32
+		var seenIDs notes[uint32]
 		var peers *peer
 		n := &network{t: t, script: func(_ int, p *peer) {
 			peers = p
 			p.accept(nil) // allows four requests
 			p.serve(func(f *klinkv1.ClientFrame) bool {
 				if r := f.GetRequest(); r != nil {
-					held = append(held, r.Id)
+					seenIDs.add(r.Id)
 				}
 				return f.GetRequest() != nil
 			})
@@ -129,6 +129,8 @@ func TestTimeoutAndRequestsInFlight(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(start))
 			}
 		}
+		synctest.Wait()
+		held := seenIDs.all()
 		_, err := c.Publish(t.Context(), Publication{Tag: "x"})
 		wantCode(t, err, klink.CodeLimit)
 		peers.send(errorFrame(held[0], klinkv1.ErrorCode_TIMEOUT, "late"))

@@ -68,22 +68,29 @@ func newConn(c *Client, ep endpoint, tr transport, asked []string, cut bool) *co
 	}
 }
 
-// login sends Connect, starts reader and writer, and waits for Connected. ctx bounds it all.
+// login sends Connect, starts reader and writer, and waits for Connected. ctx bounds it; once there is a session, only serve ends it.
 func (cn *conn) login(ctx context.Context, hello []byte) error {
-	stop := context.AfterFunc(ctx, cn.tr.close)
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-cn.logged:
+		default:
+			cn.tr.close()
+		}
+	})
 	defer stop()
 	cn.urgent <- hello // has room
 	go cn.readLoop()
 	go cn.writeLoop()
 	select {
 	case <-cn.logged:
-		if !stop() {
-			return ctx.Err()
-		}
-		return nil
 	case <-cn.readEnd:
 	case <-cn.writeEnd:
 		cn.drain() // what the server said before it closed is the better reason
+	}
+	select {
+	case <-cn.logged:
+		return nil
+	default:
 	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("no answer to Connect: %w", err)

@@ -200,6 +200,24 @@ func (n *network) snapshot() (dials []time.Time, addrs []string, open, maxOpen i
 	return slices.Clone(n.dials), slices.Clone(n.addrs), n.open, n.maxOpen
 }
 
+// notes is what a script on another goroutine saw.
+type notes[T any] struct {
+	mu sync.Mutex
+	v  []T
+}
+
+func (n *notes[T]) add(v ...T) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.v = append(n.v, v...)
+}
+
+func (n *notes[T]) all() []T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Clone(n.v)
+}
+
 // log is a Handler that remembers.
 type log struct {
 	mu       sync.Mutex

@@ -191,7 +191,7 @@ func testDisconnectCode(t *testing.T, row klink.DisconnectInfo, early bool) {
 func TestTargetAndEndpoints(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &network{t: t}
-		var ended time.Time
+		var ended [3]time.Time
 		n.script = func(k int, p *peer) {
 			p.accept(func(m *klinkv1.Connected) {
 				m.Endpoints = []string{"tcp://new:1", "gopher://x:1", "tcp://new:2", "tcp://a:1"}
@@ -203,7 +203,7 @@ func TestTargetAndEndpoints(t *testing.T) {
 			over := time.Now().Add(time.Hour) // long-lived, so that only the slot counts
 			_ = p.c.SetReadDeadline(over)
 			p.serve(nil)
-			ended = time.Now()
+			ended[k] = time.Now()
 			p.send(disconnectFrame(klink.DisconnectShutdown, func(m *klinkv1.Disconnect) {
 				m.DelayMs = 3210
 				if k == 0 {
@@ -220,7 +220,7 @@ func TestTargetAndEndpoints(t *testing.T) {
 			if len(dials) != k+1 || addrs[k] != want[k] {
 				t.Fatalf("dialed %v, want %v", addrs, want[:k+1])
 			}
-			if d := dials[k].Sub(ended); d != 3210*time.Millisecond {
+			if d := dials[k].Sub(ended[k-1]); d != 3210*time.Millisecond {
 				t.Errorf("came back after %v, want the slot of 3.21 s", d)
 			}
 			if maxOpen != 1 {

@@ -15,8 +15,8 @@ import (
 
 // tagServer serves and notes the tags of each Connect, sorted, and each Subscribe and Unsubscribe as "+a" and "-a".
 type tagServer struct {
-	logins [][]string
-	frames []string
+	logins notes[[]string]
+	frames notes[string]
 	cut    time.Duration // life of a connection; 0: no end
 	change func(m *klinkv1.Connected)
 	see    func(p *peer, f *klinkv1.ClientFrame) bool
@@ -25,7 +25,7 @@ type tagServer struct {
 
 func (s *tagServer) serve(_ int, p *peer) {
 	c := p.accept(s.change)
-	s.logins = append(s.logins, slices.Sorted(slices.Values(c.GetTags())))
+	s.logins.add(slices.Sorted(slices.Values(c.GetTags())))
 	if s.after != nil {
 		s.after(p)
 	}
@@ -34,10 +34,10 @@ func (s *tagServer) serve(_ int, p *peer) {
 	}
 	p.serve(func(f *klinkv1.ClientFrame) bool {
 		for _, t := range f.GetSubscribe().GetTags() {
-			s.frames = append(s.frames, "+"+t.Tag)
+			s.frames.add("+" + t.Tag)
 		}
 		for _, t := range f.GetUnsubscribe().GetTags() {
-			s.frames = append(s.frames, "-"+t)
+			s.frames.add("-" + t)
 		}
 		return s.see != nil && s.see(p, f)
 	})
@@ -58,11 +58,11 @@ func TestTagsComeBackAfterAReconnect(t *testing.T) {
 		}
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
-		if want := "[[first] [a first]]"; fmt.Sprint(s.logins) != want {
-			t.Errorf("logins with %v, want %v", s.logins, want)
+		if want := "[[first] [a first]]"; fmt.Sprint(s.logins.all()) != want {
+			t.Errorf("logins with %v, want %v", s.logins.all(), want)
 		}
-		if want := "[+a +b -b]"; fmt.Sprint(s.frames) != want {
-			t.Errorf("frames %v, want %v", s.frames, want)
+		if want := "[+a +b -b]"; fmt.Sprint(s.frames.all()) != want {
+			t.Errorf("frames %v, want %v", s.frames.all(), want)
 		}
 		if got := c.Tags(); !slices.Equal(got, []string{"a", "first"}) {
 			t.Errorf("tags %v", got)
@@ -90,16 +90,16 @@ func TestSubscribeOverAReconnect(t *testing.T) {
 		if _, err := c.Subscribe(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
-		if c.Stats().Connects != 2 || fmt.Sprint(s.logins) != "[[] [a]]" {
-			t.Errorf("%d connects, logins with %v", c.Stats().Connects, s.logins)
+		if c.Stats().Connects != 2 || fmt.Sprint(s.logins.all()) != "[[] [a]]" {
+			t.Errorf("%d connects, logins with %v", c.Stats().Connects, s.logins.all())
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := c.Subscribe(ctx, "slow", "a")
 		wantCode(t, err, klink.CodeTimeout)
 		synctest.Wait()
-		if got := s.frames[len(s.frames)-1]; got != "-slow" || !slices.Equal(c.Tags(), []string{"a"}) {
-			t.Errorf("last frame %s, tags %v", got, c.Tags())
+		if got := s.frames.all(); got[len(got)-1] != "-slow" || !slices.Equal(c.Tags(), []string{"a"}) {
+			t.Errorf("frames %v, tags %v", got, c.Tags())
 		}
 	})
 }
@@ -133,14 +133,14 @@ func TestRefusedTagsAreNotAskedForAgain(t *testing.T) {
 		}
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
-		if want := "[[later ok secret] [later ok]]"; fmt.Sprint(s.logins) != want {
-			t.Errorf("logins with %v, want %v", s.logins, want)
+		if want := "[[later ok secret] [later ok]]"; fmt.Sprint(s.logins.all()) != want {
+			t.Errorf("logins with %v, want %v", s.logins.all(), want)
 		}
 		if got := l.tags[0]; len(got.Refused) != 2 || !slices.Equal(slices.Sorted(slices.Values(got.Added)), []string{"ok", "vip"}) {
 			t.Errorf("told %+v", got)
 		}
-		if want := "[+x]"; fmt.Sprint(s.frames) != want {
-			t.Errorf("frames %v, want %v", s.frames, want)
+		if want := "[+x]"; fmt.Sprint(s.frames.all()) != want {
+			t.Errorf("frames %v, want %v", s.frames.all(), want)
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestBackEndChangesTags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := tagServer{cut: 10 * time.Minute}
 		s.after = func(p *peer) {
-			if len(s.logins) > 1 {
+			if len(s.logins.all()) > 1 {
 				return
 			}
 			p.send(
@@ -161,8 +161,8 @@ func TestBackEndChangesTags(t *testing.T) {
 		c, l := n.connect(func(c *Config) { c.Tags = []string{"a", "b"} })
 		time.Sleep(11 * time.Minute)
 		synctest.Wait()
-		if want := "[[a b] [b]]"; fmt.Sprint(s.logins) != want {
-			t.Errorf("logins with %v, want %v", s.logins, want)
+		if want := "[[a b] [b]]"; fmt.Sprint(s.logins.all()) != want {
+			t.Errorf("logins with %v, want %v", s.logins.all(), want)
 		}
 		if got := fmt.Sprintf("%+v %+v", *l.tags[1], *l.tags[2]); got != "{Added:[vip] Removed:[a] Refused:[] Barrier:[]} {Added:[] Removed:[] Refused:[] Barrier:[b]}" {
 			t.Errorf("told %s", got)
@@ -185,13 +185,14 @@ func TestManyTags(t *testing.T) {
 		_, l := n.connect(func(c *Config) { c.Tags = tags })
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		got := slices.Clone(s.logins[0])
-		for _, f := range s.frames {
+		first := s.logins.all()[0]
+		got := slices.Clone(first)
+		for _, f := range s.frames.all() {
 			got = append(got, f[1:])
 		}
 		slices.Sort(got)
-		if !slices.Equal(got, tags) || len(s.logins[0]) < 100 || len(s.logins[0]) > maxHelloTags {
-			t.Errorf("%d tags asked for, %d of them in Connect, want %d once each", len(got), len(s.logins[0]), len(tags))
+		if !slices.Equal(got, tags) || len(first) < 100 || len(first) > maxHelloTags {
+			t.Errorf("%d tags asked for, %d of them in Connect, want %d once each", len(got), len(first), len(tags))
 		}
 		told := 0
 		for _, e := range l.tags {
@@ -215,8 +216,8 @@ func TestUnsubscribeDuringLogin(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if want := "[-a]"; fmt.Sprint(s.frames) != want || fmt.Sprint(s.logins) != "[[a b]]" {
-			t.Errorf("frames %v after %v, want %v", s.frames, s.logins, want)
+		if want := "[-a]"; fmt.Sprint(s.frames.all()) != want || fmt.Sprint(s.logins.all()) != "[[a b]]" {
+			t.Errorf("frames %v after %v, want %v", s.frames.all(), s.logins.all(), want)
 		}
 	})
 }
