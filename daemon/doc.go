@@ -3,7 +3,7 @@
 //
 // [Start] opens the user state, reads keys and certificates, and binds every listener, so that whatever is wrong shows before anything is
 // served. [Process.Run] serves until its context ends and then drains: readiness goes off, after drain.ready_delay the front end tells its sessions to go, paced;
-// then the API finishes its requests, and the store closes last. [Process.Kill] cuts the drain short. [Signals] maps SIGTERM, SIGINT and SIGHUP
+// then the API finishes its requests, and the store closes last. [Process.Kill] cuts the drain short. [Signals] map SIGTERM, SIGINT and SIGHUP
 // to these.
 //
 // [Process.Reload] takes certificates, keys, origins and the log level while connections live on, and names the keys whose change needs a restart.

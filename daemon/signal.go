@@ -9,34 +9,47 @@ import (
 	"github.com/klinkio/klink/config"
 )
 
-// Signals runs the process until SIGTERM or SIGINT, which drain it; a second one ends the drain at once. SIGHUP reads the configuration again
-// by load.
-func Signals(ctx context.Context, p *Process, load func() (*config.Loaded, error)) error {
-	// Two signals may wait: the one that drains and the one that cuts it short.
-	end := make(chan os.Signal, 2)
-	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
-	defer signal.Stop(end)
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	defer signal.Stop(hup)
+// Signals catches SIGTERM, SIGINT and SIGHUP. It is made before the process announces itself, so that none ends it unprepared.
+type Signals struct {
+	end chan os.Signal
+	hup chan os.Signal
+}
 
+// CatchSignals begins to catch them. Stop must follow.
+func CatchSignals() *Signals {
+	// Two signals may wait: the one that drains and the one that cuts it short.
+	s := &Signals{end: make(chan os.Signal, 2), hup: make(chan os.Signal, 1)}
+	signal.Notify(s.end, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(s.hup, syscall.SIGHUP)
+	return s
+}
+
+// Stop gives the signals back their usual effect.
+func (s *Signals) Stop() {
+	signal.Stop(s.end)
+	signal.Stop(s.hup)
+}
+
+// Run runs the process until SIGTERM or SIGINT, which drain it; a second one ends the drain at once. SIGHUP reads the configuration again
+// by load.
+func (s *Signals) Run(ctx context.Context, p *Process, load func() (*config.Loaded, error)) error {
 	run, drain := context.WithCancel(ctx)
 	defer drain()
-	done := make(chan error, 1) // Run's result, also when nobody waits for it any more
+	done := make(chan error, 1) // Run's result
 	go func() { done <- p.Run(run) }()
 	for {
 		select {
 		case err := <-done:
 			return err
-		case s := <-end:
+		case sig := <-s.end:
 			if run.Err() != nil {
-				p.log.Warn("second signal, ending at once", "signal", s.String())
+				p.log.Warn("second signal, ending at once", "signal", sig.String())
 				p.Kill()
 				continue
 			}
-			p.log.Info("signal, draining; a second one ends at once", "signal", s.String())
+			p.log.Info("signal, draining; a second one ends at once", "signal", sig.String())
 			drain()
-		case <-hup:
+		case <-s.hup:
 			p.reload(load)
 		}
 	}

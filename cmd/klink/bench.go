@@ -17,7 +17,7 @@ func benchCommand() *cobra.Command {
 			"output and a table on standard error. CPU is that of the server process; bars are on ratios, bytes and counts. The machine should be idle\n" +
 			"and the limit of open files at least 20,000.",
 	}
-	c.AddCommand(benchMemory())
+	c.AddCommand(benchMemory(), benchFanout())
 	return c
 }
 
@@ -58,5 +58,22 @@ func benchMemory() *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&o.Transports, "transports", []string{"tcp", "tls", "wss"}, "of the sessions: tcp, tls, ws, wss")
 	c.Flags().IntVar(&o.High, "sessions", loadtest.MaxSessions, "upper end of the slope; the lower end is a third")
+	return c
+}
+
+func benchFanout() *cobra.Command {
+	o := loadtest.FanoutOptions{}
+	c := &cobra.Command{
+		Use: "fanout", Short: "CPU of a push to a tag that everyone carries, for each delivered message", Args: cobra.NoArgs,
+		Long: "Pushes through the HTTP API to a tag that all sessions carry, in turn with a bare epoll server and with a server of two goroutines a\n" +
+			"connection that push to as many. A case is a transport and the frames that leave in one write; \"all\" keeps the cipher objects of all sessions.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measure(cmd, "fanout", func(ctx context.Context, r *loadtest.Recorder) error { return loadtest.Fanout(ctx, &o, r) })
+		},
+	}
+	c.Flags().IntVar(&o.Sessions, "sessions", 15_000, "sessions at each server")
+	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
+	c.Flags().IntVar(&o.Pushes, "pushes", 16, "pushes of a round to everyone")
+	c.Flags().StringSliceVar(&o.Cases, "cases", loadtest.FanoutCases(), "what to measure")
 	return c
 }

@@ -66,6 +66,8 @@ func runDev(cmd *cobra.Command, s *settings, f *devFlags) error {
 	if err != nil {
 		return err
 	}
+	signals := daemon.CatchSignals()
+	defer signals.Stop()
 	log, level := daemon.NewLog(&l.Config.Log, os.Stderr)
 	p, err := daemon.Start(cmd.Context(), daemon.Options{
 		Config: l, Log: log, Level: level, Version: versionText(), Page: web.Files(), Dev: folder,
@@ -77,7 +79,7 @@ func runDev(cmd *cobra.Command, s *settings, f *devFlags) error {
 		p.Close()
 		return err
 	}
-	return daemon.Signals(cmd.Context(), p, load)
+	return signals.Run(cmd.Context(), p, load)
 }
 
 // apply sets what development does differently, where nothing else was configured.

@@ -27,6 +27,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("XDG_CACHE_HOME", filepath.Join(e.WorkDir, "cache"))
 			e.Values[serverKey{}] = new(*server)
+			e.Setenv("GORACE", "atexit_sleep_ms=1") // commands end by the dozen: none has to wait for others' reports
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -67,7 +68,7 @@ func serverStart(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	s := &server{cmd: exec.Command(path, args...), ended: make(chan error, 1)}
 	s.cmd.Dir = ts.Getenv("WORK")
-	for _, k := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "WORK", "TESTSCRIPT_COMMAND_NAME"} {
+	for _, k := range []string{"PATH", "HOME", "XDG_CACHE_HOME", "TMPDIR", "GORACE", "WORK", "TESTSCRIPT_COMMAND_NAME"} {
 		if v := ts.Getenv(k); v != "" {
 			s.cmd.Env = append(s.cmd.Env, k+"="+v)
 		}

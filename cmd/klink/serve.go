@@ -21,12 +21,14 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			signals := daemon.CatchSignals()
+			defer signals.Stop()
 			log, level := daemon.NewLog(&l.Config.Log, os.Stderr)
 			p, err := daemon.Start(cmd.Context(), daemon.Options{Config: l, Log: log, Level: level, Version: versionText()})
 			if err != nil {
 				return err
 			}
-			return daemon.Signals(cmd.Context(), p, s.load)
+			return signals.Run(cmd.Context(), p, s.load)
 		},
 	}
 	s.add(c, false)
