@@ -65,7 +65,7 @@ func limitFor(n uint64) (limit uint64, err error) {
 		if _, err := fmt.Sscan(f.Name(), &fd); err != nil {
 			return 0, err
 		}
-		open[fd] = true
+		open[fd] = true // one is that of the directory, and free again
 	}
 	for free := uint64(0); free < n; limit++ {
 		if !open[limit] {
@@ -112,7 +112,7 @@ func TestDescriptorLimit(t *testing.T) {
 	}
 
 	var open []peer
-	for range 3 * spare {
+	for range 2 * spare {
 		p, err := ts.tryDial("tcp", 0)
 		if err != nil {
 			continue // reset while it dialed
@@ -126,7 +126,7 @@ func TestDescriptorLimit(t *testing.T) {
 		p.Close()
 	}
 	st := stats()
-	if len(open) < spare/2 || len(open) > spare || st.AcceptErrors == 0 || st.Refused[RefusedDescriptors] == 0 {
+	if len(open) < spare/2 || len(open) > spare+1 || st.AcceptErrors == 0 || st.Refused[RefusedDescriptors] == 0 {
 		t.Errorf("%d clients with %d descriptors, %d errors, %d turned away", len(open), spare, st.AcceptErrors, st.Refused[RefusedDescriptors])
 	}
 	if st.Wakeups > 40*(st.Accepted+st.AcceptErrors) { // a loop that spins has millions
