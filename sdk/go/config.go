@@ -45,7 +45,7 @@ type Config struct {
 	ConnectTimeout time.Duration // from dialing to Connected: 10 s
 	MaxFrame       int           // bytes of a frame from the server: 4 MiB
 	QueueEvents    int           // events that wait for callbacks: 1,024
-	QueueBytes     int           // of their payloads: 4 MiB
+	QueueBytes     int           // of what they hold: 4 MiB
 }
 
 // TokenReason says why a token is asked for.

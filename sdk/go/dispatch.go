@@ -14,12 +14,26 @@ type event struct {
 	err    error
 }
 
+// bytes is what the event holds of what a server sent.
 func (e *event) bytes() int {
-	if e.push == nil {
-		return 0
+	n := 0
+	switch {
+	case e.push != nil:
+		p := e.push
+		n = len(p.Payload.Data) + len(p.ID) + len(p.Tag) + len(p.From) + len(p.Expr) + len(p.CollapseKey)
+	case e.tags != nil:
+		for _, l := range [][]string{e.tags.Added, e.tags.Removed, e.tags.Barrier} {
+			for _, t := range l {
+				n += len(t)
+			}
+		}
+		for i := range e.tags.Refused {
+			n += len(e.tags.Refused[i].Tag) + len(e.tags.Refused[i].Text)
+		}
+	case e.gap != nil:
+		n = len(e.gap.Tag) + len(e.gap.Reason)
 	}
-	p := e.push
-	return len(p.Payload.Data) + len(p.ID) + len(p.Tag) + len(p.From) + len(p.Expr) + len(p.CollapseKey)
+	return n
 }
 
 // dispatcher makes the callbacks, one at a time and in order, and bounds what waits for them.
@@ -31,7 +45,7 @@ type dispatcher struct {
 
 	mu      sync.Mutex
 	queue   []event // waiting; taken as a whole by run
-	bytes   int     // of payloads, waiting or taken and not called yet
+	bytes   int     // waiting, or taken and not called yet
 	pushes  int     // as bytes
 	control int     // as bytes
 	closed  bool    // nothing is taken any more
@@ -65,26 +79,28 @@ func (d *dispatcher) signal() {
 	}
 }
 
-// admit counts an event in, or drops it and leaves a gap.
+// admit counts an event in, or drops it and leaves a gap. One event always fits, however large.
 func (d *dispatcher) admit(e *event) bool {
-	if e.push != nil {
-		if d.pushes >= d.maxEvents || (d.pushes > 0 && d.bytes+e.bytes() > d.maxBytes) {
+	size := e.bytes()
+	full := size > 0 && d.bytes > 0 && d.bytes+size > d.maxBytes
+	switch {
+	case e.push != nil:
+		if full || d.pushes >= d.maxEvents {
 			d.stats.dropped.Add(1)
 			d.lost(1)
 			return false
 		}
 		d.pushes++
-		d.bytes += e.bytes()
-		return true
-	}
-	if d.control >= maxControl && (e.status == nil || e.status.State != StateClosed) {
+	case (full || d.control >= maxControl) && (e.status == nil || e.status.State != StateClosed):
 		d.stats.dropped.Add(1)
 		if e.gap != nil {
 			d.lost(e.gap.Count)
 		}
 		return false
+	default:
+		d.control++
 	}
-	d.control++
+	d.bytes += size
 	return true
 }
 
@@ -97,7 +113,9 @@ func (d *dispatcher) lost(n uint32) {
 			return
 		}
 	}
-	d.queue = append(d.queue, event{gap: &Gap{Count: n, Reason: GapLocal, Local: true}})
+	e := event{gap: &Gap{Count: n, Reason: GapLocal, Local: true}}
+	d.queue = append(d.queue, e)
+	d.bytes += e.bytes()
 	d.control++
 }
 
@@ -142,9 +160,9 @@ func (d *dispatcher) run() {
 func (d *dispatcher) take(e *event, last bool) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.bytes -= e.bytes()
 	if e.push != nil {
 		d.pushes--
-		d.bytes -= e.bytes()
 	} else {
 		d.control--
 	}

@@ -24,9 +24,10 @@
 // # Goroutines and bytes
 //
 // A Client runs four goroutines: one that dials and keeps time, a reader and a writer for each connection, and one that calls the
-// Handler. Besides there is one while a token is fetched. All have ended when [Client.Done] is closed. Callbacks come one at a time and in order,
+// Handler. Besides there is one while a token is fetched, and one while more tags than Connect holds are subscribed. All have ended when [Client.Done] is closed. Callbacks come one at a time and in order,
 // never on the reader; they may call every method of the Client. What waits for a slow callback is bounded by count and
-// bytes; a push beyond that is dropped, counted, and told by a [Gap] in its place.
+// bytes; a push beyond that is dropped, counted, and told by a [Gap] in its place. Of other events more than 256 are
+// dropped and counted, but never the last status.
 // Everything that is handed to a callback or returned by a call is a copy that belongs to the application.
 //
 // # Limits

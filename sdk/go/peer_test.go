@@ -286,3 +286,19 @@ func wantCode(t *testing.T, err error, want klink.Code) {
 		t.Errorf("got error %v, want code %v", err, want)
 	}
 }
+
+// canned is a transport whose bodies were recorded: each is a byte with its length, and so many bytes.
+type canned struct{ in []byte }
+
+func (c *canned) read() ([]byte, error) {
+	if len(c.in) == 0 {
+		return nil, io.EOF
+	}
+	n := min(int(c.in[0]), len(c.in)-1)
+	body := c.in[1 : n+1]
+	c.in = c.in[n+1:]
+	return body, nil
+}
+
+func (c *canned) write([][]byte) error { return io.ErrClosedPipe }
+func (c *canned) close()               {}
