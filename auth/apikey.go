@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +25,11 @@ const (
 	ScopeAdmin    = "admin"
 	ScopeProbe    = "probe"
 )
+
+var scopes = [...]string{ScopePush, ScopePresence, ScopeTags, ScopeAdmin, ScopeProbe}
+
+// MaxAPIKey bounds the bytes of an API key.
+const MaxAPIKey = 512
 
 // APIKeyConfig is one key as it is configured: the key itself is not kept, only its hash.
 type APIKeyConfig struct {
@@ -81,57 +87,98 @@ var (
 	ErrBadKey = errors.New("the API key is not known")
 )
 
-// APIKeys is the set of keys. It is immutable.
-type APIKeys struct{ keys []*APIKey }
+// APIKeys is the set of keys. It is immutable but for its counters.
+type APIKeys struct {
+	keys         []*APIKey
+	missing, bad atomic.Uint64
+}
 
-// HashKey is how a key is configured: SHA-256 in hexadecimal digits. Keys must be long and random: a fast hash does not protect a word.
+// HashKey is how a key is configured: SHA-256 in hexadecimal digits. Keys must be long and random (32 bytes of `openssl rand -base64 32`): a fast
+// hash does not protect a word that can be guessed.
 func HashKey(key string) string {
 	h := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(h[:])
 }
 
-// NewAPIKeys reads the configured keys.
+// NewAPIKeys reads the configured keys. Names and keys are different from each other: names are labels of metrics, and a key says who acts.
 func NewAPIKeys(list []APIKeyConfig) (*APIKeys, error) {
 	s := new(APIKeys)
-	for _, c := range list {
-		k := &APIKey{name: c.Name, app: c.App, scopes: slices.Clone(c.Scopes), limited: c.Rate > 0}
-		if k.app == "" {
-			k.app = klink.DefaultApp
+	names, hashes := make(map[string]bool), make(map[[sha256.Size]byte]string)
+	for i := range list {
+		k, err := newAPIKey(&list[i])
+		if err != nil {
+			return nil, fmt.Errorf("API key %q: %w", list[i].Name, err)
 		}
-		b, err := hex.DecodeString(c.Hash)
-		if err != nil || len(b) != len(k.hash) {
-			return nil, fmt.Errorf("API key %q: the hash is not 64 hexadecimal digits", c.Name)
+		if names[k.name] {
+			return nil, fmt.Errorf("two API keys have the name %q", k.name)
 		}
-		copy(k.hash[:], b)
-		if k.limited {
-			burst := c.Burst
-			if burst < 1 {
-				burst = max(1, c.Rate)
-			}
-			k.bucket = limit.NewBucket(c.Rate, burst)
+		if other, ok := hashes[k.hash]; ok {
+			return nil, fmt.Errorf("the API keys %q and %q are the same", other, k.name)
 		}
+		names[k.name], hashes[k.hash] = true, k.name
 		s.keys = append(s.keys, k)
 	}
 	return s, nil
 }
 
+func newAPIKey(c *APIKeyConfig) (*APIKey, error) {
+	k := &APIKey{name: c.Name, app: c.App, scopes: slices.Clone(c.Scopes), limited: c.Rate > 0}
+	if k.app == "" {
+		k.app = klink.DefaultApp
+	}
+	if c.Name == "" {
+		return nil, errors.New("it has no name")
+	}
+	if err := klink.CheckID("app", k.app, klink.MaxAppLen); err != nil {
+		return nil, err
+	}
+	for _, scope := range k.scopes {
+		if !slices.Contains(scopes[:], scope) {
+			return nil, fmt.Errorf("the scope %q is not one of %s", scope, strings.Join(scopes[:], ", "))
+		}
+	}
+	if !(c.Rate >= 0 && c.Rate <= math.MaxFloat64 && c.Burst >= 0 && c.Burst <= math.MaxFloat64) {
+		return nil, fmt.Errorf("rate %v and burst %v are not both numbers from zero on", c.Rate, c.Burst)
+	}
+	b, err := hex.DecodeString(c.Hash)
+	if err != nil || len(b) != len(k.hash) {
+		return nil, errors.New("the hash is not 64 hexadecimal digits")
+	}
+	copy(k.hash[:], b)
+	if k.limited {
+		burst := c.Burst
+		if burst < 1 {
+			burst = max(1, c.Rate)
+		}
+		k.bucket = limit.NewBucket(c.Rate, burst)
+	}
+	return k, nil
+}
+
 // Keys lists the keys, for metrics.
 func (s *APIKeys) Keys() []*APIKey { return s.keys }
+
+// Refused counts the headers that showed no key, and those with a key that is not known.
+func (s *APIKeys) Refused() (missing, bad uint64) { return s.missing.Load(), s.bad.Load() }
 
 // Check finds the key that an Authorization header shows. The time that it takes does not depend on which key is near.
 func (s *APIKeys) Check(header string) (*APIKey, error) {
 	scheme, key, _ := strings.Cut(header, " ")
 	if key = strings.TrimSpace(key); !strings.EqualFold(scheme, "Bearer") || key == "" {
+		s.missing.Add(1)
 		return nil, ErrNoKey
 	}
-	h := sha256.Sum256([]byte(key))
 	var found *APIKey
-	for _, k := range s.keys {
-		if subtle.ConstantTimeCompare(h[:], k.hash[:]) == 1 {
-			found = k
+	if len(key) <= MaxAPIKey {
+		h := sha256.Sum256([]byte(key))
+		for _, k := range s.keys {
+			if subtle.ConstantTimeCompare(h[:], k.hash[:]) == 1 {
+				found = k
+			}
 		}
 	}
 	if found == nil {
+		s.bad.Add(1)
 		return nil, ErrBadKey
 	}
 	return found, nil

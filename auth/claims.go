@@ -9,7 +9,8 @@ import (
 	"github.com/klinkio/klink"
 )
 
-// Claims is what a token says.
+// Claims is what a token says. What is a list is not to be changed: Subscribe, Publish and Services are shared with all tokens that allow the
+// same, and stand in the order of the first of them.
 type Claims struct {
 	App       string // klink.DefaultApp where the token names none
 	User      string // sub
@@ -53,25 +54,10 @@ func date(t time.Time) *int64 {
 // parseClaims reads the claims. Those that are not known are passed over; the patterns stay as text, for the cache of grants.
 func parseClaims(b []byte) (c *Claims, patterns [3][]byte, err error) {
 	c = new(Claims)
-	seen := 0
 	s := scanner{b: b}
 	err = s.object(func(name, value []byte) error {
-		bit := -1
-		for i := range claimNames {
-			if string(name) == claimNames[i] {
-				bit = i
-				break
-			}
-		}
-		if bit < 0 {
-			return nil
-		}
-		if seen&(1<<bit) != 0 {
-			return fmt.Errorf("the claim %s stands twice", claimNames[bit])
-		}
-		seen |= 1 << bit
-		if err := c.set(bit, value, &patterns); err != nil {
-			return fmt.Errorf("the claim %s has the wrong form", claimNames[bit])
+		if err := c.set(name, value, &patterns); err != nil {
+			return fmt.Errorf("the claim %s has the wrong form", name)
 		}
 		return nil
 	})
@@ -81,39 +67,58 @@ func parseClaims(b []byte) (c *Claims, patterns [3][]byte, err error) {
 	return c, patterns, err
 }
 
-// claimNames are the claims that are read, by the number that set knows.
-var claimNames = [...]string{"sub", "app", "device", "jti", "iat", "nbf", "exp", "aud", "join", "tags", "publish", "services"}
-
-func (c *Claims) set(claim int, value []byte, patterns *[3][]byte) (err error) {
-	switch claim {
-	case 0, 1, 2, 3:
-		t, err := textOf(value)
-		if err != nil {
-			return err
+func (c *Claims) set(name, value []byte, patterns *[3][]byte) (err error) {
+	switch string(name) {
+	case "sub":
+		c.User, err = stringOf(value)
+	case "app":
+		if string(value) == `"`+klink.DefaultApp+`"` {
+			c.App = klink.DefaultApp // the usual one costs no allocation
+			return nil
 		}
-		switch dst := [...]*string{&c.User, &c.App, &c.Device, &c.ID}[claim]; {
-		case claim == 1 && string(t) == klink.DefaultApp:
-			*dst = klink.DefaultApp
-		default:
-			*dst = string(t)
-		}
-	case 4, 5, 6:
-		v, err := dateOf(value)
-		if err != nil || v < 0 || v >= math.MaxUint32 {
-			return errJSON
-		}
-		sec, frac := math.Modf(v)
-		*[...]*time.Time{&c.Issued, &c.NotBefore, &c.Expires}[claim-4] = time.Unix(int64(sec), int64(frac*1e9))
-	case 7:
+		c.App, err = stringOf(value)
+	case "device":
+		c.Device, err = stringOf(value)
+	case "jti":
+		c.ID, err = stringOf(value)
+	case "iat":
+		c.Issued, err = timeOf(value)
+	case "nbf":
+		c.NotBefore, err = timeOf(value)
+	case "exp":
+		c.Expires, err = timeOf(value)
+	case "aud":
 		c.Audience, err = textsOf(value, true)
-	case 8:
+	case "join":
 		c.Join, err = textsOf(value, false)
-	default:
-		if string(value) != "null" {
-			patterns[claim-9] = value
-		}
+	case "tags":
+		patterns[0] = value
+	case "publish":
+		patterns[1] = value
+	case "services":
+		patterns[2] = value
 	}
 	return err
+}
+
+func stringOf(value []byte) (string, error) {
+	t, err := textOf(value)
+	return string(t), err
+}
+
+const (
+	maxDate  = 253_402_300_799 // the last second of the year 9999; beyond it are dates in milliseconds, a common mistake
+	lastDate = math.MaxUint32  // sessions keep 32 bits: later dates read as this one, in the year 2106
+)
+
+// timeOf reads a NumericDate.
+func timeOf(value []byte) (time.Time, error) {
+	v, err := dateOf(value)
+	if err != nil || v < 0 || v > maxDate {
+		return time.Time{}, errJSON
+	}
+	sec, frac := math.Modf(min(v, lastDate))
+	return time.Unix(int64(sec), int64(frac*1e9)), nil
 }
 
 func (c *Claims) check() error {

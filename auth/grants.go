@@ -2,6 +2,7 @@ package auth
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -102,17 +103,21 @@ func parsePatterns(what string, list []string) ([]pattern, error) {
 // grantCache makes equal sets one object. It is bounded: when full it forgets, and later sets are equal but not identical to those given out.
 type grantCache struct {
 	mu  sync.RWMutex
-	set map[string]*Grants
+	set map[string]*Grants // by the raw text of the claims, and by the canonical form
 }
 
+// maxGrantSets bounds the cache's entries.
 const maxGrantSets = 4096
+
+// claimOf names the claims of a set, in the order of Grants.lists.
+var claimOf = [...]string{"tags", "publish", "services"}
 
 // get is the object for the raw text of the three claims.
 func (c *grantCache) get(raw *[3][]byte) (*Grants, error) {
 	var buf [512]byte
 	key := buf[:0]
 	for _, r := range raw {
-		key = append(append(key, r...), 0)
+		key = append(append(key, r...), 0) // no JSON text holds a zero byte
 	}
 	c.mu.RLock()
 	g := c.set[string(key)]
@@ -120,29 +125,51 @@ func (c *grantCache) get(raw *[3][]byte) (*Grants, error) {
 	if g != nil {
 		return g, nil
 	}
-	g = new(Grants)
+	g, err := parseGrants(raw)
+	if err != nil {
+		return nil, err
+	}
+	canon := g.canonical()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.set == nil || len(c.set)+2 > maxGrantSets {
+		c.set = make(map[string]*Grants)
+	}
+	if old := c.set[canon]; old != nil {
+		g = old
+	}
+	c.set[canon], c.set[string(key)] = g, g
+	return g, nil
+}
+
+func parseGrants(raw *[3][]byte) (*Grants, error) {
+	g := new(Grants)
 	for i, dst := range [...]*[]pattern{&g.subscribe, &g.publish, &g.services} {
 		if len(raw[i]) == 0 {
 			continue
 		}
-		what := [...]string{"tags", "publish", "services"}[i]
 		list, err := textsOf(raw[i], false)
 		if err != nil {
-			return nil, fmt.Errorf("%s is not a list of strings", what)
+			return nil, fmt.Errorf("%s is not a list of strings", claimOf[i])
 		}
-		if *dst, err = parsePatterns(what, list); err != nil {
+		if *dst, err = parsePatterns(claimOf[i], list); err != nil {
 			return nil, err
 		}
 		g.lists[i] = list
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if old := c.set[string(key)]; old != nil {
-		return old, nil
-	}
-	if c.set == nil || len(c.set) >= maxGrantSets {
-		c.set = make(map[string]*Grants)
-	}
-	c.set[string(key)] = g
 	return g, nil
+}
+
+// canonical is the same for sets that allow the same in another order. Its first byte starts no raw text.
+func (g *Grants) canonical() string {
+	out := []byte{1}
+	for _, list := range g.lists {
+		sorted := slices.Clone(list)
+		slices.Sort(sorted)
+		for _, s := range slices.Compact(sorted) {
+			out = append(append(out, s...), 0) // no pattern holds a control character
+		}
+		out = append(out, 0)
+	}
+	return string(out)
 }

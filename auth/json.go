@@ -5,15 +5,22 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
 // errJSON says that a token's header or claims are not the JSON that is expected.
 var errJSON = errors.New("not one JSON object of the form that is expected")
 
+// errTwice says that two readers could understand the object in two ways.
+var errTwice = errors.New("a member stands twice")
+
+// maxMembers bounds the members of a header or of claims.
+const maxMembers = 64
+
 // scanner reads the JSON of a token in one pass without allocating: encoding/json costs more than the signature. It is as strict as that
-// package and stricter in one thing: a member may stand once, so that two readers can't understand a token in two ways. Numbers, and
-// what is passed over, go through json.Valid.
+// package and stricter where two readers could understand a token in two ways: a member stands once, text is valid UTF-8, and
+// half a surrogate pair is no text. Numbers, and what is passed over, go through json.Valid.
 type scanner struct {
 	b []byte
 	i int
@@ -45,8 +52,9 @@ func (s *scanner) object(member func(name, value []byte) error) error {
 	if !s.take('{') {
 		return errJSON
 	}
-	for first := true; !s.take('}'); first = false {
-		if !first && !s.take(',') {
+	var names [maxMembers][]byte
+	for n := 0; !s.take('}'); n++ {
+		if n == maxMembers || (n > 0 && !s.take(',')) {
 			return errJSON
 		}
 		s.space()
@@ -54,6 +62,12 @@ func (s *scanner) object(member func(name, value []byte) error) error {
 		if err != nil || !s.take(':') {
 			return errJSON
 		}
+		for _, other := range names[:n] {
+			if bytes.Equal(other, name) {
+				return errTwice
+			}
+		}
+		names[n] = name
 		value, err := s.value()
 		if err != nil {
 			return err
@@ -80,18 +94,13 @@ func (s *scanner) text() ([]byte, error) {
 		case c == '"':
 			s.i++
 			raw := s.b[start:s.i]
-			if plain {
-				raw = raw[1 : len(raw)-1]
-				if !utf8.Valid(raw) {
-					return nil, errJSON
-				}
-				return raw, nil
-			}
-			var out string
-			if json.Unmarshal(raw, &out) != nil {
+			if !utf8.Valid(raw) {
 				return nil, errJSON
 			}
-			return []byte(out), nil
+			if plain {
+				return raw[1 : len(raw)-1], nil
+			}
+			return unescape(raw)
 		case c == '\\':
 			plain = false
 			s.i++
@@ -102,6 +111,16 @@ func (s *scanner) text() ([]byte, error) {
 	return nil, errJSON
 }
 
+// unescape reads a string literal with escapes. Half a surrogate pair reads as U+FFFD, so that different literals would say the same: whatever
+// says U+FFFD is refused.
+func unescape(raw []byte) ([]byte, error) {
+	var out string
+	if json.Unmarshal(raw, &out) != nil || strings.ContainsRune(out, utf8.RuneError) {
+		return nil, errJSON
+	}
+	return []byte(out), nil
+}
+
 // value passes over one value and returns its text.
 func (s *scanner) value() ([]byte, error) {
 	s.space()
@@ -110,6 +129,9 @@ func (s *scanner) value() ([]byte, error) {
 	for s.i < len(s.b) {
 		switch c := s.b[s.i]; c {
 		case '"':
+			if depth == 0 && s.i != start {
+				return nil, errJSON
+			}
 			if _, err := s.text(); err != nil {
 				return nil, err
 			}

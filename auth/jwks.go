@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -11,168 +10,66 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"math/big"
-	"net/http"
-	"os"
-	"strings"
-	"time"
+	"slices"
 )
-
-const (
-	maxJWKS     = 64 << 10
-	jwksRefresh = 5 * time.Minute
-	jwksRetry   = 10 * time.Second // at the earliest, also when unknown kids ask for it
-	jwksTimeout = 10 * time.Second
-)
-
-// jwkSource is where a JWK set comes from.
-type jwkSource struct {
-	from string // URL or file
-	ask  chan struct{}
-}
-
-// hint says that a token named a kid that nobody knows: perhaps the set has changed.
-func (s *jwkSource) hint() {
-	if s == nil {
-		return
-	}
-	select {
-	case s.ask <- struct{}{}:
-	default:
-	}
-}
-
-// UseJWKS makes the verifier take keys from a JWK set (RFC 7517), a file or an http(s) URL. It reads it once; [Verifier.Run] keeps it fresh.
-func (v *Verifier) UseJWKS(ctx context.Context, from string) error {
-	v.source = &jwkSource{from: from, ask: make(chan struct{}, 1)}
-	return v.refresh(ctx)
-}
-
-// Run reads the set again every five minutes, and sooner when a token names an unknown kid, but never more often than every ten
-// seconds. The last good set stays in force while the source is away. It returns when ctx ends.
-func (v *Verifier) Run(ctx context.Context, log *slog.Logger) {
-	if v.source == nil {
-		return
-	}
-	last := time.Now()
-	for {
-		timer := time.NewTimer(jwksRefresh)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		case <-v.source.ask:
-			timer.Stop()
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(time.Until(last.Add(jwksRetry))):
-			}
-		}
-		last = time.Now()
-		if err := v.refresh(ctx); err != nil && ctx.Err() == nil {
-			log.Warn("the JWK set was not refreshed, the last one stays in force", "err", err)
-		}
-	}
-}
-
-func (v *Verifier) refresh(ctx context.Context) error {
-	text, err := readJWKS(ctx, v.source.from)
-	if err != nil {
-		return fmt.Errorf("read JWK set: %w", err)
-	}
-	keys, err := ParseJWKS(text)
-	if err != nil {
-		return err
-	}
-	m := make(map[string]*Key, len(keys))
-	for _, k := range keys {
-		m[k.KID] = k
-	}
-	v.set.Store(&m)
-	return nil
-}
-
-func readJWKS(ctx context.Context, from string) ([]byte, error) {
-	if !strings.HasPrefix(from, "http://") && !strings.HasPrefix(from, "https://") {
-		f, err := os.Open(from)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		return readBounded(f)
-	}
-	ctx, cancel := context.WithTimeout(ctx, jwksTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-	if err != nil {
-		return nil, err
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("the source answers %s", res.Status)
-	}
-	return readBounded(res.Body)
-}
-
-func readBounded(r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxJWKS+1))
-	if err == nil && len(b) > maxJWKS {
-		err = errors.New("larger than 64 KiB")
-	}
-	return b, err
-}
 
 // jwk is one key of a set.
 type jwk struct {
-	Kty string `json:"kty"`
-	KID string `json:"kid"`
-	Alg string `json:"alg"`
-	Use string `json:"use"`
-	Crv string `json:"crv"`
-	N   string `json:"n"`
-	E   string `json:"e"`
-	X   string `json:"x"`
-	Y   string `json:"y"`
-	K   string `json:"k"`
+	Kty string   `json:"kty"`
+	KID string   `json:"kid"`
+	Alg string   `json:"alg"`
+	Use string   `json:"use"`
+	Ops []string `json:"key_ops"`
+	Crv string   `json:"crv"`
+	N   string   `json:"n"`
+	E   string   `json:"e"`
+	X   string   `json:"x"`
+	Y   string   `json:"y"`
+	K   string   `json:"k"`
 }
 
-// ParseJWKS reads the keys of a set that can verify tokens here. Keys for other uses and algorithms are passed over, as RFC 7517 section 5
-// says; a key that claims to fit and does not is an error.
-func ParseJWKS(text []byte) ([]*Key, error) {
+// ParseJWKS reads the keys of a set that can verify tokens here. Keys of other kinds, uses and algorithms are none of them. Keys
+// that claim to fit and do not are passed over, as RFC 7517 section 5 advises, so that one bad key does not lock out the others; of two keys
+// with one kid the first counts. passed says why, for each of these.
+func ParseJWKS(text []byte) (keys []*Key, passed []error, err error) {
 	var set struct {
-		Keys []jwk `json:"keys"`
+		Keys []json.RawMessage `json:"keys"`
 	}
 	if err := json.Unmarshal(text, &set); err != nil {
-		return nil, fmt.Errorf("parse JWK set: %w", err)
+		return nil, nil, fmt.Errorf("parse JWK set: %w", err)
 	}
-	var out []*Key
 	seen := make(map[string]bool)
-	for i, j := range set.Keys {
-		if j.Use == "enc" {
-			continue
+	for i, raw := range set.Keys {
+		k, err := parseJWK(raw)
+		switch {
+		case err != nil:
+			passed = append(passed, fmt.Errorf("key %d: %w", i, err))
+		case k == nil:
+		case seen[k.KID]:
+			passed = append(passed, fmt.Errorf("key %d: another one has the kid %q, too", i, k.KID))
+		default:
+			seen[k.KID] = true
+			keys = append(keys, k)
 		}
-		k, err := j.key()
-		if err != nil {
-			return nil, fmt.Errorf("parse JWK set: key %d: %w", i, err)
-		}
-		if k == nil || (j.Alg != "" && j.Alg != string(k.Alg)) {
-			continue
-		}
-		if seen[k.KID] {
-			return nil, fmt.Errorf("parse JWK set: two keys have the kid %q", k.KID)
-		}
-		seen[k.KID] = true
-		out = append(out, k)
 	}
-	return out, nil
+	return keys, passed, nil
+}
+
+// parseJWK reads one key; nil if it is none for tokens.
+func parseJWK(raw []byte) (*Key, error) {
+	var j jwk
+	if err := json.Unmarshal(raw, &j); err != nil {
+		return nil, fmt.Errorf("not a JWK: %w", err)
+	}
+	if (j.Use != "" && j.Use != "sig") || (len(j.Ops) > 0 && !slices.Contains(j.Ops, "verify")) {
+		return nil, nil
+	}
+	k, err := j.key()
+	if err != nil || k == nil || (j.Alg != "" && !k.Alg.named([]byte(j.Alg))) {
+		return nil, err
+	}
+	return k, nil
 }
 
 func (j *jwk) key() (*Key, error) {

@@ -28,12 +28,18 @@ const (
 	EdDSA Alg = "EdDSA"
 )
 
+// named reports whether a header's alg names the algorithm. RFC 9864 gives EdDSA with Ed25519 the name Ed25519.
+func (a Alg) named(alg []byte) bool {
+	return string(alg) == string(a) || (a == EdDSA && string(alg) == "Ed25519")
+}
+
 const (
 	minSecret = 32 // bytes, RFC 7518 section 3.2
 	minRSA    = 2048
+	maxRSA    = 8192 // bits; the cost of a check grows with the square
 )
 
-// Key verifies tokens of one kid with one algorithm.
+// Key verifies tokens of one kid with one algorithm. It is immutable.
 type Key struct {
 	KID string
 	Alg Alg
@@ -56,8 +62,8 @@ func NewPublicKey(kid string, pub crypto.PublicKey) (*Key, error) {
 	k := &Key{KID: kid, public: pub}
 	switch p := pub.(type) {
 	case *rsa.PublicKey:
-		if p.N.BitLen() < minRSA {
-			return nil, fmt.Errorf("key %q: an RSA key has at least %d bits, this one %d", kid, minRSA, p.N.BitLen())
+		if n := p.N.BitLen(); n < minRSA || n > maxRSA {
+			return nil, fmt.Errorf("key %q: an RSA key has %d to %d bits, this one %d", kid, minRSA, maxRSA, n)
 		}
 		k.Alg = RS256
 	case *ecdsa.PublicKey:
@@ -76,9 +82,18 @@ func NewPublicKey(kid string, pub crypto.PublicKey) (*Key, error) {
 	return k, nil
 }
 
-// ParsePublicPEM reads a public key or certificate in PEM.
+// nextPEM is the first block of a text, but for the parameters that openssl ecparam writes before its keys.
+func nextPEM(text []byte) *pem.Block {
+	block, rest := pem.Decode(text)
+	if block != nil && block.Type == "EC PARAMETERS" {
+		block, _ = pem.Decode(rest)
+	}
+	return block
+}
+
+// ParsePublicPEM reads a public key in PEM, or that of a certificate, whose other statements are not looked at.
 func ParsePublicPEM(kid string, text []byte) (*Key, error) {
-	block, _ := pem.Decode(text)
+	block := nextPEM(text)
 	if block == nil {
 		return nil, fmt.Errorf("key %q: no PEM block", kid)
 	}

@@ -2,30 +2,28 @@ package auth
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
 	"crypto/hmac"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
+	"math/big"
 )
 
 // SigningKey makes tokens: for the command line, development and tests. Back ends make theirs with their own library.
 type SigningKey struct {
 	KID    string
 	Secret []byte        // HS256
-	Signer crypto.Signer // or a private key: RSA, ECDSA on P-256, Ed25519
+	Signer crypto.Signer // or a private key, or what stands for one: RSA, ECDSA on P-256, Ed25519
 }
 
 // ParsePrivatePEM reads a private key in PEM (PKCS #8, PKCS #1 or SEC 1).
 func ParsePrivatePEM(text []byte) (crypto.Signer, error) {
-	block, _ := pem.Decode(text)
+	block := nextPEM(text)
 	if block == nil {
 		return nil, errors.New("no PEM block")
 	}
@@ -51,19 +49,26 @@ func ParsePrivatePEM(text []byte) (crypto.Signer, error) {
 	return s, nil
 }
 
+// alg is the algorithm of the key. What a verifier would not take as a key is none here either.
+func (k *SigningKey) alg() (Alg, error) {
+	var key *Key
+	var err error
+	if k.Signer == nil {
+		key, err = NewSecretKey(k.KID, k.Secret)
+	} else {
+		key, err = NewPublicKey(k.KID, k.Signer.Public())
+	}
+	if err != nil {
+		return "", err
+	}
+	return key.Alg, nil
+}
+
 // Mint makes a token of the claims. It does not check them: tests need bad ones, too.
 func Mint(key SigningKey, c Claims) (string, error) {
-	alg := HS256
-	switch s := key.Signer.(type) {
-	case nil:
-	case *rsa.PrivateKey:
-		alg = RS256
-	case *ecdsa.PrivateKey:
-		alg = ES256
-	case ed25519.PrivateKey:
-		alg = EdDSA
-	default:
-		return "", fmt.Errorf("sign token: no algorithm for a %T", s)
+	alg, err := key.alg()
+	if err != nil {
+		return "", fmt.Errorf("sign token: %w", err)
 	}
 	head, err := json.Marshal(map[string]string{"alg": string(alg), "typ": "JWT", "kid": key.KID})
 	if err != nil {
@@ -89,14 +94,11 @@ func (k *SigningKey) sign(alg Alg, input []byte) ([]byte, error) {
 	case RS256:
 		return k.Signer.Sign(rand.Reader, sum[:], crypto.SHA256)
 	case ES256:
-		r, s, err := ecdsa.Sign(rand.Reader, k.Signer.(*ecdsa.PrivateKey), sum[:])
+		der, err := k.Signer.Sign(rand.Reader, sum[:], crypto.SHA256)
 		if err != nil {
 			return nil, err
 		}
-		sig := make([]byte, 64)
-		r.FillBytes(sig[:32])
-		s.FillBytes(sig[32:])
-		return sig, nil
+		return rawSignature(der)
 	case EdDSA:
 		return k.Signer.Sign(rand.Reader, input, crypto.Hash(0))
 	default:
@@ -104,4 +106,19 @@ func (k *SigningKey) sign(alg Alg, input []byte) ([]byte, error) {
 		m.Write(input)
 		return m.Sum(nil), nil
 	}
+}
+
+// rawSignature is an ECDSA signature as JWS wants it (RFC 7518, section 3.4): both numbers, 32 bytes each.
+func rawSignature(der []byte) ([]byte, error) {
+	var rs struct{ R, S *big.Int }
+	if rest, err := asn1.Unmarshal(der, &rs); err != nil || len(rest) > 0 {
+		return nil, errors.New("the signer's signature is not one of ECDSA")
+	}
+	if rs.R.Sign() <= 0 || rs.S.Sign() <= 0 || rs.R.BitLen() > 256 || rs.S.BitLen() > 256 {
+		return nil, errors.New("the signer's signature is not one of P-256")
+	}
+	sig := make([]byte, 64)
+	rs.R.FillBytes(sig[:32])
+	rs.S.FillBytes(sig[32:])
+	return sig, nil
 }

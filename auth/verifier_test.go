@@ -1,26 +1,24 @@
 package auth
 
 import (
-	"crypto"
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/base64"
-	"encoding/json"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os/exec"
-	"path/filepath"
+	"math/big"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
-
-	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/klinkio/klink"
 )
@@ -75,53 +73,6 @@ func reasonOf(err error) string {
 	return "not a TokenError: " + err.Error()
 }
 
-// RFC 7515 appendix A.1 and RFC 8037 appendix A.4: signatures made by others.
-func TestRFCVectors(t *testing.T) {
-	b64 := func(s string) []byte {
-		b, err := base64.RawURLEncoding.DecodeString(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	hs, err := NewSecretKey("", b64("AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS4hcgUuTwjAzZr1Z9CAow"))
-	mustKey(t, hs, err)
-	ed, err := NewPublicKey("", ed25519.PublicKey(b64("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")))
-	mustKey(t, ed, err)
-	ec, err := ParseJWKS([]byte(`{"keys":[{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}`))
-	if err != nil || len(ec) != 1 {
-		t.Fatal(err)
-	}
-	for _, tc := range []struct {
-		name, token string
-		key         *Key
-	}{
-		{"RFC 7515 A.1", "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk", hs},
-		{"RFC 7515 A.3", "eyJhbGciOiJFUzI1NiJ9.eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290Ijp0cnVlfQ.DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q", ec[0]},
-		{"RFC 8037 A.4", "eyJhbGciOiJFZERTQSJ9.RXhhbXBsZSBvZiBFZDI1NTE5IHNpZ25pbmc.hgyY0il_MGCjP0JzlnLWG1PPOt7-09PGcvMg3AIbQR6dWbhijcNR4ki4iylGjg5BhVsPt9g7sVvpAr_MuM0KAg", ed},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			_, input, _, sig, err := split([]byte(tc.token))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := tc.key.verify(input, sig); err != nil {
-				t.Error(err)
-			}
-			for i := range sig {
-				sig[i] ^= 1
-				if tc.key.verify(input, sig) == nil {
-					t.Errorf("byte %d of the signature does not matter", i)
-				}
-				sig[i] ^= 1
-			}
-			if tc.key.verify(input[:len(input)-1], sig) == nil {
-				t.Error("a shorter input fits, too")
-			}
-		})
-	}
-}
-
 func signers(t testing.TB) map[Alg]SigningKey {
 	t.Helper()
 	rk, err := rsa.GenerateKey(rand.Reader, 2048)
@@ -148,50 +99,6 @@ func publicKeys(t testing.TB, s map[Alg]SigningKey) []*Key {
 		keys = append(keys, mustKey(t, k, err))
 	}
 	return keys
-}
-
-// What Mint makes a well-known library accepts, and what that library makes is accepted here, for every algorithm.
-func TestAgainstAnotherLibrary(t *testing.T) {
-	s := signers(t)
-	v := verifierOf(t, VerifierConfig{Audience: "klink"}, publicKeys(t, s)...)
-	methods := map[Alg]jwt.SigningMethod{HS256: jwt.SigningMethodHS256, RS256: jwt.SigningMethodRS256, ES256: jwt.SigningMethodES256, EdDSA: jwt.SigningMethodEdDSA}
-	for alg, key := range s {
-		t.Run(string(alg), func(t *testing.T) {
-			c := claims()
-			c.Audience, c.Subscribe, c.Join = []string{"klink", "x"}, []string{"room:*", "ü\n\"x"}, []string{"a"}
-			c.Subscribe[1] = `ü"\x`
-			tok := mint(t, key, c)
-			var private, public any = key.Signer, nil
-			if alg == HS256 {
-				private, public = secret, secret
-			} else {
-				public = key.Signer.Public()
-			}
-			parsed, err := jwt.Parse(tok, func(*jwt.Token) (any, error) { return public, nil }, jwt.WithTimeFunc(func() time.Time { return now }), jwt.WithValidMethods([]string{string(alg)}))
-			if err != nil || !parsed.Valid || parsed.Header["kid"] != key.KID {
-				t.Fatalf("the other library says %v", err)
-			}
-			theirs := jwt.NewWithClaims(methods[alg], jwt.MapClaims{
-				"sub": "bob", "exp": now.Add(time.Minute).Unix(), "iat": float64(now.Unix()) + 0.5, "aud": "klink", "app": "shop", "tags": []string{"a*"}, "extra": map[string]any{"deep": []int{1}},
-			})
-			theirs.Header["kid"] = key.KID
-			signed, err := theirs.SignedString(private)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := v.Verify([]byte(signed), now.Add(time.Second))
-			if err != nil || got.User != "bob" || got.App != "shop" || !got.Grants.CanSubscribe("abc", nil) {
-				t.Fatalf("their token: %+v %v", got, err)
-			}
-			ours, err := v.Verify([]byte(tok), now)
-			if err != nil || !slices.Equal(ours.Subscribe, c.Subscribe) || !slices.Equal(ours.Join, c.Join) || ours.App != klink.DefaultApp {
-				t.Fatalf("our token: %+v %v", ours, err)
-			}
-			if cheap := v.Cheap([]byte(tok)); cheap != (alg == HS256) {
-				t.Errorf("cheap: %v", cheap)
-			}
-		})
-	}
 }
 
 // signed makes a token of any header and claims with the HS256 secret.
@@ -228,10 +135,14 @@ func TestRefusals(t *testing.T) {
 		want        string
 	}{
 		{"good", signed(t, head, body("")), "accepted"},
+		{"members that are not known", signed(t, `{"alg":"HS256","kid":"hs","typ":"JWT","x5t":"a"}`, body(`,"x":{"y":[1,null]},"z":"\u00e4"`)), "accepted"},
+		{"aud among others", signed(t, head, strings.Replace(body(""), `"klink"`, `["x","klink"]`, 1)), "accepted"},
 		{"empty", "", "malformed"},
 		{"two parts", "a.b", "malformed"},
 		{"four parts", signed(t, head, body("")) + ".x", "malformed"},
 		{"padding", strings.Replace(signed(t, head, body("")), ".", "=.", 1), "malformed"},
+		{"a line end in the signature", signed(t, head, body("")) + "\n", "malformed"},
+		{"a line end in the claims", strings.Replace(signed(t, head, body("")), ".", ".\r\n", 1), "malformed"},
 		{"standard alphabet", signed(t, head, body("")) + "+", "malformed"},
 		{"header is a list", signed(t, `["HS256"]`, body("")), "malformed"},
 		{"header with a member twice", signed(t, `{"alg":"HS256","alg":"none","kid":"hs"}`, body("")), "malformed"},
@@ -248,12 +159,23 @@ func TestRefusals(t *testing.T) {
 		{"claims are a list", signed(t, head, `[]`), "claims"},
 		{"claims with a member twice", signed(t, head, body(`,"sub":"b"`)), "claims"},
 		{"escaped name of a member twice", signed(t, head, body(`,"\u0073ub":"b"`)), "claims"},
+		{"unknown member twice", signed(t, head, body(`,"x":1,"x":2`)), "claims"},
+		{"not JSON in what is passed over", signed(t, head, body(`,"x":1"y"`)), "claims"},
+		{"half a surrogate pair", signed(t, head, strings.Replace(body(""), `"a"`, `"a\ud800"`, 1)), "claims"},
+		{"not UTF-8", signed(t, head, strings.Replace(body(""), `"a"`, "\"a\xff\"", 1)), "claims"},
+		{"sub too long", signed(t, head, strings.Replace(body(""), `"a"`, `"`+strings.Repeat("a", klink.MaxUserLen+1)+`"`, 1)), "claims"},
+		{"device too long", signed(t, head, body(`,"device":"`+strings.Repeat("a", klink.MaxDeviceLen+1)+`"`)), "claims"},
+		{"app too long", signed(t, head, body(`,"app":"`+strings.Repeat("a", klink.MaxAppLen+1)+`"`)), "claims"},
+		{"join of an empty tag", signed(t, head, body(`,"join":[""]`)), "claims"},
 		{"trailing data", signed(t, head, body("")+"{}"), "claims"},
 		{"no sub", signed(t, head, fmt.Sprintf(`{"aud":"klink","iat":%d,"exp":%d}`, now.Unix(), now.Unix()+60)), "claims"},
 		{"sub is a number", signed(t, head, fmt.Sprintf(`{"sub":7,"aud":"klink","exp":%d}`, now.Unix()+60)), "claims"},
 		{"control character in sub", signed(t, head, fmt.Sprintf(`{"sub":"a\u0000","aud":"klink","exp":%d}`, now.Unix()+60)), "claims"},
 		{"no exp", signed(t, head, `{"sub":"a","aud":"klink"}`), "claims"},
 		{"exp is a text", signed(t, head, `{"sub":"a","aud":"klink","exp":"soon"}`), "claims"},
+		{"exp in milliseconds", signed(t, head, fmt.Sprintf(`{"sub":"a","aud":"klink","exp":%d}`, now.UnixMilli()+60_000)), "claims"},
+		{"exp below zero", signed(t, head, `{"sub":"a","aud":"klink","exp":-1}`), "claims"},
+		{"exp is null", signed(t, head, `{"sub":"a","aud":"klink","exp":null}`), "claims"},
 		{"exp beyond all dates", signed(t, head, `{"sub":"a","aud":"klink","exp":1e300}`), "claims"},
 		{"longer than max_ttl", signed(t, head, fmt.Sprintf(`{"sub":"a","aud":"klink","iat":%d,"exp":%d}`, now.Unix(), now.Unix()+7201)), "claims"},
 		{"max_ttl needs iat", signed(t, head, fmt.Sprintf(`{"sub":"a","aud":"klink","exp":%d}`, now.Unix()+60)), "claims"},
@@ -307,17 +229,39 @@ func TestTimesAtTheirBorders(t *testing.T) {
 	}
 }
 
-// Every single changed byte makes a token useless.
+// A token that says that it never ends is good until the end of the time that sessions can hold.
+func TestFarDates(t *testing.T) {
+	v := verifierOf(t, VerifierConfig{}, hsKey(t))
+	for exp, want := range map[int64]int64{1_900_000_000: 1_900_000_000, lastDate: lastDate, lastDate + 1: lastDate, maxDate: lastDate} {
+		c, err := v.Verify([]byte(signed(t, `{"alg":"HS256","kid":"hs"}`, fmt.Sprintf(`{"sub":"a","exp":%d}`, exp))), now)
+		if err != nil || c.Expires.Unix() != want {
+			t.Errorf("%d: %+v, %v, want %d", exp, c, err, want)
+		}
+	}
+}
+
+// Every changed, added or missing byte makes a token useless: there is one way to write it.
 func TestTampering(t *testing.T) {
 	v := verifierOf(t, VerifierConfig{}, hsKey(t))
 	tok := []byte(mint(t, SigningKey{KID: "hs", Secret: secret}, claims()))
+	refused := func(what string, i int, x byte, bad []byte) {
+		if _, err := v.Verify(bad, now); err == nil {
+			t.Fatalf("accepted with byte %d %s %#x", i, what, x)
+		}
+	}
 	for i := range tok {
-		for _, x := range []byte{1, 2, 4, 8, 16, 32, 64, 128} {
-			bad := slices.Clone(tok)
-			bad[i] ^= x
-			if _, err := v.Verify(bad, now); err == nil {
-				t.Fatalf("byte %d changed by %#x is accepted", i, x)
+		refused("without", i, tok[i], slices.Delete(slices.Clone(tok), i, i+1))
+		for x := range 256 {
+			if tok[i] != byte(x) {
+				bad := slices.Clone(tok)
+				bad[i] = byte(x)
+				refused("as", i, byte(x), bad)
 			}
+		}
+	}
+	for i := range len(tok) + 1 {
+		for x := range 256 {
+			refused("put before it", i, byte(x), slices.Insert(slices.Clone(tok), i, byte(x)))
 		}
 	}
 	if v.Accepted() != 0 || v.Refused(ReasonSignature) == 0 {
@@ -325,106 +269,99 @@ func TestTampering(t *testing.T) {
 	}
 }
 
-func TestGrantsAreSharedAndMatch(t *testing.T) {
-	v := verifierOf(t, VerifierConfig{}, hsKey(t))
-	key := SigningKey{KID: "hs", Secret: secret}
-	with := func(user string) *Claims {
-		c := claims()
-		c.User, c.Subscribe, c.Publish, c.Services = user, []string{"room:*", "u:{user}", "{user}:x:*"}, []string{"*"}, []string{"shop"}
-		got, err := v.Verify([]byte(mint(t, key, c)), now)
-		if err != nil {
-			t.Fatal(err)
+// The signatures of the other algorithms have one form, too, and belong to one text.
+func TestTamperingWithSignatures(t *testing.T) {
+	s := signers(t)
+	v := verifierOf(t, VerifierConfig{}, publicKeys(t, s)...)
+	for alg, key := range s {
+		tok := []byte(mint(t, key, claims()))
+		dot := bytes.LastIndexByte(tok, '.')
+		sig := must(base64.RawURLEncoding.DecodeString(string(tok[dot+1:])))
+		with := func(sig []byte) error {
+			bad := base64.RawURLEncoding.AppendEncode(slices.Clone(tok[:dot+1]), sig)
+			_, err := v.Verify(bad, now)
+			return err
 		}
-		return got
-	}
-	a, b := with("alice"), with("bob")
-	if a.Grants != b.Grants {
-		t.Error("equal sets are two objects")
-	}
-	g := a.Grants
-	for tag, want := range map[string]bool{
-		"room:1": true, "room:": true, "room": false, "u:alice": true, "u:alice2": false, "u:bob": false, "u:": false,
-		"alice:x:1": true, "alice:x:": true, "alice:x": false, "bob:x:1": false, "": false,
-	} {
-		if got := g.CanSubscribe(tag, []byte("alice")); got != want {
-			t.Errorf("alice may subscribe to %q: %v, want %v", tag, got, want)
+		if err := with(sig); err != nil {
+			t.Fatalf("%s: %v", alg, err)
 		}
-	}
-	if !g.CanPublish("anything", nil) || !g.CanCall("shop", nil) || !g.CanCall(EchoService, nil) || g.CanCall("bank", nil) {
-		t.Error("publish and services are not as the token says")
-	}
-	user := []byte("alice")
-	if n := testing.AllocsPerRun(100, func() { g.CanSubscribe("alice:x:1", user) }); n != 0 {
-		t.Errorf("matching allocates %v times", n)
+		for name, bad := range map[string][]byte{
+			"empty": nil, "cut": sig[:len(sig)-1], "longer": append(slices.Clone(sig), 0), "zeros": make([]byte, len(sig)),
+			"first bit": append([]byte{sig[0] ^ 0x80}, sig[1:]...), "last bit": append(slices.Clone(sig[:len(sig)-1]), sig[len(sig)-1]^1),
+			"a leading zero": append([]byte{0}, sig...), "as ASN.1": must(asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(sig[:len(sig)/2]), new(big.Int).SetBytes(sig[len(sig)/2:])})),
+		} {
+			if err := with(bad); reasonOf(err) != "signature" {
+				t.Errorf("%s, %s: %v", alg, name, err)
+			}
+		}
 	}
 }
 
+// Keys may be replaced while tokens are checked.
+func TestConcurrentUse(t *testing.T) {
+	s := signers(t)
+	all := publicKeys(t, s)
+	v := verifierOf(t, VerifierConfig{}, all...)
+	tok := []byte(mint(t, s[HS256], claims()))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 500 {
+				if _, err := v.Verify(tok, now); err != nil || !v.Cheap(tok) {
+					t.Errorf("%v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 500 {
+		if err := v.SetKeys(all[:1+i%len(all)]); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	if n := v.Accepted(); n != 2000 {
+		t.Errorf("%d tokens counted, want 2000", n)
+	}
+}
+
+// A refusal's text does not give away what the token says or is.
+func TestRefusalsAreDiscreet(t *testing.T) {
+	v := verifierOf(t, VerifierConfig{Audience: "klink"}, hsKey(t))
+	private := "PRIVATE-" + strings.Repeat("x", 300)
+	head := `{"alg":"HS256","kid":"hs"}`
+	for name, tok := range map[string]string{
+		"header": private + ".a.b", "kid": signed(t, `{"alg":"HS256","kid":"`+strings.Repeat("k", 100)+private+`"}`, `{}`),
+		"alg": signed(t, `{"alg":"`+strings.Repeat("a", 16)+private+`","kid":"hs"}`, `{}`), "sub": signed(t, head, `{"sub":"`+private+`","exp":1900000000}`),
+		"aud": signed(t, head, `{"sub":"a","exp":1900000000,"aud":"`+private+`"}`), "device": signed(t, head, `{"sub":"a","device":"`+private+`","exp":1900000000}`),
+		"exp": signed(t, head, `{"sub":"a","exp":"`+private+`"}`), "unknown": signed(t, head, `{"`+private+`":"`+private+`","exp":1}`),
+	} {
+		_, err := v.Verify([]byte(tok), now)
+		if err == nil || strings.Contains(err.Error(), "PRIVATE") || len(err.Error()) > 200 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a login's token costs: the claims, the decoded text, the user, and what hmac makes.
 func TestAllocations(t *testing.T) {
 	v := verifierOf(t, VerifierConfig{}, hsKey(t))
 	c := claims()
 	c.Subscribe = []string{"room:*"}
 	raw := []byte(mint(t, SigningKey{KID: "hs", Secret: secret}, c))
-	v.Verify(raw, now)
+	limit := 5.0
+	if raceEnabled {
+		limit = 9 // the race detector makes pools lose what they hold
+	}
 	if n := testing.AllocsPerRun(100, func() {
-		v.Cheap(raw)
-		v.Verify(raw, now)
-	}); n > 9 { // 6, and what the race detector makes the pool lose
-		t.Errorf("a login's token costs %v allocations, want at most 9", n)
-	}
-}
-
-// Keys as openssl writes them.
-func TestKeysOfOpenSSL(t *testing.T) {
-	dir := t.TempDir()
-	run := func(args ...string) {
-		t.Helper()
-		if out, err := exec.Command("openssl", args...).CombinedOutput(); err != nil {
-			t.Fatalf("openssl %v: %v\n%s", args, err, out)
+		if !v.Cheap(raw) {
+			t.Error("HS256 is not cheap")
 		}
-	}
-	for alg, gen := range map[Alg][]string{
-		RS256: {"genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048"},
-		ES256: {"ecparam", "-genkey", "-name", "prime256v1", "-noout"},
-		EdDSA: {"genpkey", "-algorithm", "ED25519"},
-	} {
-		t.Run(string(alg), func(t *testing.T) {
-			private, public := filepath.Join(dir, string(alg)+".key"), filepath.Join(dir, string(alg)+".pub")
-			run(append(gen, "-out", private)...)
-			run("pkey", "-in", private, "-pubout", "-out", public)
-			signer, err := ParsePrivatePEM(readFile(t, private))
-			if err != nil {
-				t.Fatal(err)
-			}
-			k, err := ParsePublicPEM("k", readFile(t, public))
-			if err != nil || k.Alg != alg {
-				t.Fatalf("%+v %v", k, err)
-			}
-			if _, err := verifierOf(t, VerifierConfig{}, k).Verify([]byte(mint(t, SigningKey{KID: "k", Signer: signer}, claims())), now); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-func TestWeakKeysAreRefused(t *testing.T) {
-	if _, err := NewSecretKey("k", secret[:31]); err == nil {
-		t.Error("a short secret is accepted")
-	}
-	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	if err == nil {
-		if _, err := NewPublicKey("k", small.Public()); err == nil {
-			t.Error("a small RSA key is accepted")
+		if _, err := v.Verify(raw, now); err != nil {
+			t.Error(err)
 		}
-	}
-	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := NewPublicKey("k", crypto.PublicKey(p384.Public())); err == nil {
-		t.Error("a curve that ES256 does not use is accepted")
-	}
-	if _, err := NewVerifier(VerifierConfig{}, []*Key{hsKey(t), hsKey(t)}); err == nil {
-		t.Error("two keys with one kid are accepted")
+	}); n > limit {
+		t.Errorf("a login's token costs %v allocations, want at most %v", n, limit)
 	}
 }
 
@@ -437,29 +374,6 @@ func FuzzVerify(f *testing.F) {
 		v.Cheap([]byte(s))
 		if _, err := v.Verify([]byte(s), now); err == nil {
 			t.Error("a token without the audience was accepted")
-		}
-	})
-}
-
-// The scanner accepts exactly the objects that encoding/json accepts, but for members that stand twice, and reads the same claims.
-func FuzzClaims(f *testing.F) {
-	f.Add(`{"sub":"a","exp":1,"tags":["x"],"aud":["a","b"],"join":[],"n":{"a":[1,2,{"b":null}]}}`)
-	f.Add(`{"sub":"\u00e4\"\\","exp":1.5e3}`)
-	f.Add(`{}`)
-	f.Fuzz(func(t *testing.T, s string) {
-		c, _, err := parseClaims([]byte(s))
-		var w struct {
-			Sub string   `json:"sub"`
-			Exp *float64 `json:"exp"`
-		}
-		jerr := json.Unmarshal([]byte(s), &w)
-		if err == nil && jerr != nil {
-			if _, ok := errors.AsType[*json.UnmarshalTypeError](jerr); !ok {
-				t.Fatalf("accepted what is no JSON: %v", jerr)
-			}
-		}
-		if err == nil && jerr == nil && c.User != w.Sub && !strings.EqualFold(s, "") && strings.Count(strings.ToLower(s), `sub`) == 1 && !strings.Contains(s, `\`) {
-			t.Fatalf("sub reads as %q, want %q", c.User, w.Sub)
 		}
 	})
 }
