@@ -14,10 +14,17 @@ import (
 
 const limitChild = "NETLOOP_TEST_DESCRIPTORS" // in its environment, a child serves with so many descriptors to spare
 
-// TestMain lets the test binary be the process that runs out of descriptors.
+// TestMain lets the test binary be the process that runs out of descriptors, or a client that allocates elsewhere.
 func TestMain(m *testing.M) {
 	if spare := os.Getenv(limitChild); spare != "" {
 		if err := serveChild(spare); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	if how := os.Getenv(echoChild); how != "" {
+		if err := echoFrom(how); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
