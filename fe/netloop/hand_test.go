@@ -1,0 +1,505 @@
+package netloop
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/klinkio/klink"
+	"github.com/klinkio/klink/fe/link"
+	"github.com/klinkio/klink/proto/frame"
+)
+
+// byHand is a server with one loop that the test drives itself, round by round, with a clock that it moves. Its handler notes what it
+// is told.
+type byHand struct {
+	*Server
+	t testing.TB
+	l *loop
+
+	opened []klink.Handle
+	infos  []link.Info
+	closed map[klink.Handle]link.CloseReason
+	msgs   []string // bodies that are not empty
+	from   []klink.Handle
+	ready  []klink.Handle
+	alive  int
+	onMsg  func(h klink.Handle, body []byte) // instead of the notes
+}
+
+func (b *byHand) OnOpen(h klink.Handle, in link.Info) {
+	b.opened, b.infos = append(b.opened, h), append(b.infos, in)
+}
+
+func (b *byHand) OnMessage(h klink.Handle, body []byte) {
+	switch {
+	case b.onMsg != nil:
+		b.onMsg(h, body)
+	case len(body) > 0:
+		b.msgs, b.from = append(b.msgs, string(body)), append(b.from, h)
+	}
+}
+
+func (b *byHand) OnAlive(klink.Handle)      { b.alive++ }
+func (b *byHand) OnWritable(h klink.Handle) { b.ready = append(b.ready, h) }
+func (b *byHand) OnRound(int64) int         { return 0 } // never sleep
+
+func (b *byHand) OnClose(h klink.Handle, why link.CloseReason) {
+	if _, twice := b.closed[h]; twice {
+		b.t.Error("OnClose was called twice")
+	}
+	b.closed[h] = why
+}
+
+func newByHand(t testing.TB, change func(*Config)) *byHand {
+	t.Helper()
+	cert, _ := testCert(t)
+	b := &byHand{t: t, closed: map[klink.Handle]link.CloseReason{}}
+	cfg := Config{
+		Listeners: []Listener{{Addr: "127.0.0.1:0", Insecure: true}}, Loops: 1, HandshakeLoops: 1,
+		TLS:        &tls.Config{Certificates: []tls.Certificate{cert}},
+		NewHandler: func(link.Loop) link.Handler { return b },
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	srv, err := Listen(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Server, b.l = srv, srv.loops[0]
+	t.Cleanup(func() {
+		for slot := range b.l.conns.used {
+			b.l.kill(b.l.conns.at(slot))
+		}
+		b.l.reap()
+		b.l.publish()
+		if st := srv.Stats(); st.Conns != 0 || st.InputBytes != 0 || st.OutputBytes != 0 {
+			t.Errorf("left at the end: %d connections, %d bytes of input, %d of output", st.Conns, st.InputBytes, st.OutputBytes)
+		}
+		srv.Close()
+	})
+	return b
+}
+
+func (b *byHand) round() {
+	b.t.Helper()
+	if err := b.l.round(); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// until runs rounds until f holds.
+func (b *byHand) until(what string, f func() bool) {
+	b.t.Helper()
+	for end := time.Now().Add(hangAfter); !f(); b.round() {
+		if time.Now().After(end) {
+			b.t.Fatalf("this never came: %s", what)
+		}
+	}
+}
+
+// pass lets time pass and runs a round then.
+func (b *byHand) pass(d time.Duration) {
+	b.t.Helper()
+	b.start = b.start.Add(-d)
+	b.round()
+}
+
+// connect makes a connection and waits until the loop has it.
+func (b *byHand) connect(receiveBuffer int) *net.TCPConn {
+	b.t.Helper()
+	before := b.l.n.accepted.Load()
+	c, err := dialTCP(b.Addrs()[0].String(), receiveBuffer)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { c.Close() })
+	b.until("the connection is accepted", func() bool { return b.l.n.accepted.Load() > before })
+	return c
+}
+
+// open makes a connection that is ready for frames.
+func (b *byHand) open(receiveBuffer int) (*net.TCPConn, klink.Handle) {
+	b.t.Helper()
+	c := b.connect(receiveBuffer)
+	n := len(b.opened)
+	write(b.t, c, []byte{0})
+	b.until("OnOpen", func() bool { return len(b.opened) > n })
+	return c, b.opened[n]
+}
+
+func (b *byHand) conn(h klink.Handle) *conn { return b.l.conns.at(h.Slot()) }
+
+func write(t testing.TB, w io.Writer, p []byte) {
+	t.Helper()
+	if _, err := w.Write(p); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// block sends until the connection is blocked, and returns what it took.
+func (b *byHand) block(h klink.Handle) (sent []byte) {
+	b.t.Helper()
+	for i := range 10_000 {
+		f := link.NewFrame(bytes.Repeat([]byte{byte(i)}, 10_000))
+		r := b.l.Send(h, f)
+		if r != link.Refused {
+			sent = append(sent, f.Bytes(link.FormStream)...)
+		}
+		if r != link.Accepted {
+			return sent
+		}
+	}
+	b.t.Fatal("it takes everything")
+	return nil
+}
+
+// readAll reads to the end in the background.
+func readAll(c io.Reader) <-chan []byte {
+	got := make(chan []byte, 1) // the reader need not wait
+	go func() {
+		all, _ := io.ReadAll(c)
+		got <- all
+	}()
+	return got
+}
+
+// TestLinger shows the end of a connection step by step: OnClose when our bytes are with the kernel, and never from inside Close; the
+// descriptor lives until the client's FIN, and what still comes is thrown away without a reset.
+func TestLinger(t *testing.T) {
+	b := newByHand(t, nil)
+	c, h := b.open(0)
+	b.l.Close(h, klink.DisconnectMoved, "")
+	if len(b.closed) != 0 {
+		t.Fatal("OnClose came from inside Close")
+	}
+	b.round()
+	if why, ok := b.closed[h]; !ok || why != link.CloseLocal {
+		t.Fatalf("closed %v", b.closed)
+	}
+	if b.l.Send(h, link.NewFrame(nil)) != link.Refused || b.l.PendingBytes(h) != 0 {
+		t.Error("a closed connection takes frames")
+	}
+	write(t, c, bytes.Repeat([]byte("late"), 10_000))
+	if got, err := io.ReadAll(c); err != nil || len(got) != 0 {
+		t.Fatalf("%q, %v", got, err)
+	}
+	read := b.l.hot.bytesIn
+	b.until("what is late is read", func() bool { return b.l.hot.bytesIn >= read+40_000 })
+	if b.l.conns.live() != 1 || len(b.msgs) != 0 {
+		t.Fatalf("%d connections, messages %q", b.l.conns.live(), b.msgs)
+	}
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	b.until("it is freed", func() bool { return b.l.conns.live() == 0 })
+	if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestGraceByClock moves the clock over the grace: a client that does not read what waits for it is given up, and so is one that
+// never sends its FIN.
+func TestGraceByClock(t *testing.T) {
+	b := newByHand(t, func(c *Config) { c.CloseGrace = 2 * time.Second })
+	_, blocked := b.open(2048)
+	b.block(blocked)
+	_, idle := b.open(0)
+	b.l.Close(blocked, klink.DisconnectSlow, "")
+	b.l.Close(idle, klink.DisconnectSlow, "")
+	b.pass(1500 * time.Millisecond)
+	if len(b.closed) != 1 || b.closed[idle] != link.CloseLocal || b.l.conns.live() != 2 {
+		t.Fatalf("before the grace is over: closed %v, %d connections", b.closed, b.l.conns.live())
+	}
+	b.pass(600 * time.Millisecond)
+	if b.closed[blocked] != link.CloseTimeout || b.l.conns.live() != 0 {
+		t.Errorf("closed %v, %d connections", b.closed, b.l.conns.live())
+	}
+}
+
+// TestDeadlinesByClock moves the clock over the time that a connection has to become ready. One that is open has no deadline here.
+func TestDeadlinesByClock(t *testing.T) {
+	b := newByHand(t, func(c *Config) { c.HandshakeTimeout, c.UpgradeTimeout = 5*time.Second, 3*time.Second })
+	silent := b.connect(0)
+	half := b.connect(0)
+	write(t, half, []byte("GET /connect HTTP/1.1\r\n"))
+	b.until("the upgrade begins", func() bool { return b.l.ins.used > 0 })
+	_, open := b.open(0)
+	for _, step := range []struct {
+		pass time.Duration
+		want uint64
+	}{{2 * time.Second, 0}, {1500 * time.Millisecond, 1}, {time.Second, 1}, {time.Second, 2}, {time.Hour, 2}, {50 * 24 * time.Hour, 2}} {
+		b.pass(step.pass)
+		if n := b.l.n.refused[RefusedTimeout].Load(); n != step.want {
+			t.Fatalf("%d ended after another %v, want %d", n, step.pass, step.want)
+		}
+	}
+	if b.l.conns.live() != 1 || len(b.closed) != 0 || b.l.Send(open, link.NewFrame(nil)) != link.Accepted {
+		t.Errorf("an open connection has a deadline: %v", b.closed)
+	}
+	for _, c := range []*net.TCPConn{silent, half} {
+		if _, err := c.Read(make([]byte, 1)); err == nil {
+			t.Error("the connection lives")
+		}
+	}
+}
+
+// TestMemoryOfInput: the bound of partial input ends connections, and those without partial input are not concerned.
+func TestMemoryOfInput(t *testing.T) {
+	b := newByHand(t, func(c *Config) { c.MaxInputBytes = 8 << 10 })
+	_, other := b.open(0)
+	var handles []klink.Handle
+	for range 3 {
+		c, h := b.open(0)
+		handles = append(handles, h)
+		before := b.l.hot.bytesIn
+		write(t, c, append(binary.AppendUvarint(nil, 60_000), make([]byte, 3000)...))
+		b.until("it is read", func() bool { return b.l.hot.bytesIn >= before+3003 })
+	}
+	b.until("the third is ended", func() bool { return len(b.closed) == 1 })
+	if b.closed[handles[2]] != link.CloseError || b.l.n.refused[RefusedMemory].Load() != 1 {
+		t.Errorf("closed %v, counted %d", b.closed, b.l.n.refused[RefusedMemory].Load())
+	}
+	if b.l.ins.used > 8<<10 {
+		t.Errorf("%d bytes are used", b.l.ins.used)
+	}
+	if b.l.Send(other, link.NewFrame(nil)) != link.Accepted {
+		t.Error("an idle connection is concerned")
+	}
+}
+
+// TestPartOfFrameIsCheap: a client that announces much and sends little costs little.
+func TestPartOfFrameIsCheap(t *testing.T) {
+	b := newByHand(t, nil)
+	c, _ := b.open(0)
+	write(t, c, append(binary.AppendUvarint(nil, 65_000), 'x'))
+	b.until("it is read", func() bool { return b.l.ins.used > 0 })
+	if b.l.ins.used > 64 {
+		t.Errorf("4 bytes of a frame of 65,000 cost %d", b.l.ins.used)
+	}
+}
+
+// TestBlockedShares: what waits for a plain connection is the frame's own bytes. OnWritable comes once when they are written.
+func TestBlockedShares(t *testing.T) {
+	b := newByHand(t, nil)
+	c, h := b.open(2048)
+	f := link.NewFrame(make([]byte, 60_000))
+	sent := 1
+	for b.l.Send(h, f) == link.Accepted {
+		sent++
+	}
+	whole, held := f.Bytes(link.FormStream), b.l.outs.next(b.conn(h).out)
+	if len(held) != b.l.PendingBytes(h) || len(held) == 0 || len(held) > len(whole) {
+		t.Fatalf("%d bytes wait of %d, %d are told", len(held), len(whole), b.l.PendingBytes(h))
+	}
+	if &held[len(held)-1] != &whole[len(whole)-1] {
+		t.Error("the frame was copied")
+	}
+	if b.l.Send(h, f) != link.Refused || b.l.PendingBytes(h) != len(held) {
+		t.Error("a blocked connection took a frame")
+	}
+	got := readAll(c)
+	b.until("OnWritable", func() bool { return len(b.ready) > 0 })
+	if b.l.PendingBytes(h) != 0 || b.conn(h).has(fOut) {
+		t.Error("it is told writable and still blocked")
+	}
+	b.l.Close(h, 0, "")
+	b.round()
+	if n := len(<-got); n != sent*len(whole) {
+		t.Errorf("%d bytes came, want %d", n, sent*len(whole))
+	}
+	if len(b.ready) != 1 || b.ready[0] != h {
+		t.Errorf("told writable: %v", b.ready)
+	}
+}
+
+// TestSendToBroken: Send finds a broken connection, and OnClose comes later, from the loop.
+func TestSendToBroken(t *testing.T) {
+	b := newByHand(t, nil)
+	c, h := b.open(0)
+	if err := c.SetLinger(0); err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	for b.l.Send(h, link.NewFrame([]byte("x"))) != link.Refused { // loopback brings the reset at once, or soon
+	}
+	if len(b.closed) != 0 {
+		t.Error("OnClose came from inside Send")
+	}
+	b.until("OnClose", func() bool { return len(b.closed) == 1 })
+	if b.closed[h] != link.CloseReset || b.l.conns.live() != 0 {
+		t.Errorf("closed %v, %d connections", b.closed, b.l.conns.live())
+	}
+}
+
+// TestOneReadARound: one connection with much input does not keep the loop from another.
+func TestOneReadARound(t *testing.T) {
+	b := newByHand(t, nil)
+	flood, fh := b.open(0)
+	quiet, qh := b.open(0)
+	counts := map[klink.Handle]int{}
+	b.onMsg = func(h klink.Handle, _ []byte) { counts[h]++ }
+	const frames = 400
+	go func() {
+		var in []byte
+		for range frames {
+			in = frame.AppendStream(in, make([]byte, 1000))
+		}
+		_, _ = flood.Write(in) // what does not come is missed below
+	}()
+	write(t, quiet, []byte("\x01q"))
+	for end := time.Now().Add(hangAfter); counts[fh] < frames || counts[qh] < 1; {
+		before := counts[fh]
+		b.round()
+		if n := counts[fh] - before; n > readSize/1002+1 { // one was begun before
+			t.Fatalf("%d frames of one connection in a round", n)
+		}
+		if time.Now().After(end) {
+			t.Fatalf("messages %v", counts)
+		}
+	}
+}
+
+// TestCloseInCallbacks closes connections, this one and others, in every callback.
+func TestCloseInCallbacks(t *testing.T) {
+	b := newByHand(t, nil)
+	c1, h1 := b.open(0)
+	c2, h2 := b.open(0)
+	b.onMsg = func(h klink.Handle, _ []byte) {
+		b.l.Send(h, link.NewFrame([]byte("bye")))
+		b.l.Close(h1, 0, "")
+		b.l.Close(h2, 0, "")
+	}
+	write(t, c1, []byte("\x01a\x01b\x01c"))
+	b.until("both are closed", func() bool { return len(b.closed) == 2 })
+	if got := <-readAll(c1); string(got) != "\x03bye" {
+		t.Errorf("the first got %q", got)
+	}
+	if got := <-readAll(c2); len(got) != 0 {
+		t.Errorf("the second got %q", got)
+	}
+}
+
+// TestAcceptPauses: an error of the host makes the loop rest instead of spin, and it comes back.
+func TestAcceptPauses(t *testing.T) {
+	b := newByHand(t, nil)
+	b.l.pauseAccepting()
+	c, err := dialTCP(b.Addrs()[0].String(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for range 10 {
+		b.round()
+	}
+	if n := b.l.n.accepted.Load(); n != 0 {
+		t.Fatalf("%d accepted during the pause", n)
+	}
+	b.pass(acceptRest * time.Millisecond)
+	b.until("accepting goes on", func() bool { return b.l.n.accepted.Load() == 1 })
+}
+
+// pair is two connected sockets, the first of them non-blocking.
+func pair(t testing.TB) (a, b int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		t.Fatal(err)
+	}
+	return fds[0], fds[1]
+}
+
+// give hands the loop a socket as if it had accepted it.
+func (b *byHand) give(fd int) *conn {
+	b.conns.Add(1)
+	b.l.adopt(0, int32(fd), netip.MustParseAddrPort("127.0.0.1:1"))
+	for slot := range b.l.conns.used {
+		if c := b.l.conns.at(slot); c.fd == int32(fd) && c.state == stFirst {
+			return c
+		}
+	}
+	return nil
+}
+
+// FuzzInput plays bytes to a plain connection, whole and one by one: both must come to the same messages and the same end, and nothing may
+// be left.
+func FuzzInput(f *testing.F) {
+	request := "GET /connect HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\n" +
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: klink.v1\r\n\r\n"
+	f.Add([]byte("\x00\x03abc\x80"))
+	f.Add([]byte("\x05ab"))
+	f.Add([]byte(request + "\x82\x80abcd\x82\x81abcdx\x02\x81abcdx\x89\x80abcd\x80\x81abcdx\x88\x80abcd"))
+	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
+	f.Add(append(proxyHeader(1, proxyV4, proxyV4, ""), 0, 1, 'x'))
+	f.Add([]byte("PROXY "))
+	b := newByHand(f, func(c *Config) { c.Listeners[0].ProxyTrusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) == 0 || prefaceOf(in, false) == prefaceTLS {
+			return
+		}
+		var seen [2][]string
+		for i, step := range []int{len(in), 1} {
+			b.onMsg = func(_ klink.Handle, body []byte) { seen[i] = append(seen[i], string(body)) }
+			fd, peer := pair(t)
+			c := b.give(fd)
+			for p := in; len(p) > 0 && c.state != stDead && c.state != stLinger && !c.has(fDeaf); p = p[min(step, len(p)):] {
+				b.l.setCork(c)
+				b.l.feedTo(c, bytes.Clone(p[:min(step, len(p))]))
+				b.l.uncork(c)
+			}
+			seen[i] = append(seen[i], c.why.String())
+			b.l.kill(c)
+			b.l.reap()
+			unix.Close(peer)
+			if b.l.ins.used != 0 || b.l.outs.bytes != 0 || b.l.conns.live() != 0 {
+				t.Fatalf("left: %d bytes of input, %d of output, %d connections", b.l.ins.used, b.l.outs.bytes, b.l.conns.live())
+			}
+		}
+		if len(seen[0]) != len(seen[1]) {
+			t.Fatalf("whole %q, byte by byte %q", seen[0], seen[1])
+		}
+		for i := range seen[0] {
+			if seen[0][i] != seen[1][i] {
+				t.Fatalf("whole %q, byte by byte %q", seen[0], seen[1])
+			}
+		}
+	})
+}
+
+func TestSlabGenerations(t *testing.T) {
+	var s slab
+	a := s.take()
+	slot, gen := a.slot, a.gen
+	if gen == 0 {
+		t.Fatal("generation 0 is given out")
+	}
+	a.state = stOpen
+	if s.find(slot, gen) != a || s.find(slot, gen+1) != nil || s.find(slot+1, 1) != nil {
+		t.Fatal("find does not tell connections apart")
+	}
+	s.put(a)
+	if s.find(slot, gen) != nil {
+		t.Fatal("a free slot is found")
+	}
+	b := s.take()
+	b.state = stOpen
+	if b.slot != slot || b.gen == gen || s.find(slot, gen) != nil {
+		t.Fatalf("the slot came back as %d/%d after %d/%d", b.slot, b.gen, slot, gen)
+	}
+	b.gen = 1<<32 - 1
+	s.put(b)
+	if c := s.take(); c.gen != 1 {
+		t.Errorf("generation %d after the wrap, want 1", c.gen)
+	}
+}
