@@ -15,6 +15,8 @@ import (
 // errEnd ends an event loop whose orders have ended.
 var errEnd = errors.New("no more orders")
 
+var errNoFrame = errors.New("a push needs a frame and how often it is sent")
+
 // floorServer runs the floor. Its orders come through the same epoll descriptor as everything else.
 func floorServer(s *spec, l *lines, in *os.File) error {
 	var srv *floor.Server
@@ -49,7 +51,7 @@ func floorOrder(srv *floor.Server, o *order) (*answer, error) {
 	switch o.Op {
 	case opPush:
 		if o.N < 1 || len(o.Frame) == 0 {
-			return nil, errors.New("a push needs a frame and how often it is sent")
+			return nil, errNoFrame
 		}
 		return &answer{Sessions: srv.Push(o.Frame, o.N, o.Vector)}, nil
 	case opMembers:

@@ -11,7 +11,7 @@ import (
 
 const (
 	dialsPerSource = 3000
-	dialers        = 8 // that do TLS handshakes
+	dialers        = 8  // that do TLS handshakes
 	dialTimeout    = 10 // s
 )
 
@@ -61,7 +61,7 @@ func (w *swarm) connect(n int) (int, error) {
 		},
 		func() error { return unix.Bind(fd, from) },
 		func() error {
-			return unix.Connect(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())})
+			return connected(fd, &unix.SockaddrInet4{Addr: to.Addr().As4(), Port: int(to.Port())})
 		},
 	} {
 		if err := step(); err != nil {

@@ -36,6 +36,8 @@ func work(ctx context.Context, s *spec, l *lines, in *os.File) error {
 		return klinkServer(ctx, s, l)
 	case roleFloor:
 		return floorServer(s, l, in)
+	case roleGoroutines:
+		return goroutineServer(ctx, l)
 	case roleSwarm:
 		return runSwarm(s, l, in)
 	}

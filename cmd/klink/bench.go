@@ -73,7 +73,7 @@ func benchFanout() *cobra.Command {
 	}
 	c.Flags().IntVar(&o.Sessions, "sessions", 15_000, "sessions at each server")
 	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
-	c.Flags().IntVar(&o.Pushes, "pushes", 16, "pushes of a round to everyone")
-	c.Flags().StringSliceVar(&o.Cases, "cases", loadtest.FanoutCases(), "what to measure")
+	c.Flags().IntVar(&o.Writes, "writes", 4, "writes to each session in a round")
+	c.Flags().StringSliceVar(&o.Cases, "cases", []string{"tcp 1", "tcp 16", "tls 1"}, "what to measure; also: tls 1 all")
 	return c
 }
