@@ -71,7 +71,7 @@ func (p *Process) newGuest(user string) (guest, error) {
 	if err != nil {
 		return guest{}, err
 	}
-	return guest{User: user, Token: token, WS: p.endpoint("ws"), WSS: p.endpoint("wss"), APIKey: DevAPIKey}, nil
+	return guest{User: user, Token: token, WS: p.local("ws"), WSS: p.local("wss"), APIKey: DevAPIKey}, nil
 }
 
 // demoHosts are the names of this machine that the page may be loaded from.
@@ -89,4 +89,16 @@ func (p *Process) apiHosts() []string {
 		return p.cfg.API.Hosts
 	}
 	return p.demoHosts()
+}
+
+// local is where a page on this machine connects: the endpoint, or where devices are served on every address, loopback.
+func (p *Process) local(transport string) string {
+	if e := p.endpoint(transport); e != "" || transport == "ws" && !p.cfg.FE.Insecure {
+		return e
+	}
+	_, port, err := net.SplitHostPort(p.node.Addrs()[0].String())
+	if err != nil {
+		return ""
+	}
+	return transport + "://" + net.JoinHostPort("127.0.0.1", port) + p.cfg.FE.Path
 }

@@ -114,7 +114,9 @@ func (p *Process) drain(ctx context.Context) {
 	c := &p.cfg.Drain
 	n := p.Sessions()
 	p.log.Info("draining", "sessions", n, "ready_delay", c.ReadyDelay.String(), "timeout", c.Timeout.String())
-	p.tell(fmt.Sprintf("STOPPING=1\nSTATUS=draining %d sessions", n))
+	// The manager's patience covers all that may still happen; it stops counting its own time.
+	end := c.ReadyDelay.Std() + c.Timeout.Std() + 2*apiGrace
+	p.tell(fmt.Sprintf("STOPPING=1\nSTATUS=draining %d sessions\nEXTEND_TIMEOUT_USEC=%d", n, end.Microseconds()))
 	p.api.Drain()
 	ctx, cancel := context.WithTimeout(ctx, (c.ReadyDelay + c.Timeout).Std())
 	defer cancel()

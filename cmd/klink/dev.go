@@ -181,7 +181,10 @@ func greet(w io.Writer, p *daemon.Process, folder *daemon.DevFolder, f *devFlags
 	fmt.Fprintf(&b, "  %s push --tag room:1 '{\"hi\":1}'%s\n", self, where)
 	fmt.Fprintf(&b, "  %s presence bob%s\n", self, where)
 	fmt.Fprintf(&b, "  curl -s %s/v1/push -H 'Authorization: Bearer %s' -d '{\"to\":{\"users\":[\"bob\"]},\"data\":{\"hi\":2}}'\n", api, daemon.DevAPIKey)
-	fmt.Fprintf(&b, "  Open %s/ in two browser tabs and chat.\n\nCtrl-C drains and ends.\n", api)
+	if f.insecure || f.loopback() { // the page is served without TLS and connects by WS
+		fmt.Fprintf(&b, "  Open %s/ in two browser tabs and chat.\n", api)
+	}
+	fmt.Fprint(&b, "\nCtrl-C drains and ends.\n")
 	_, err = io.WriteString(w, b.String())
 	return err
 }

@@ -32,7 +32,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"serverstart": serverStart, "serversignal": serverSignal, "serverwait": serverWait,
-			"online": online, "unready": unready,
+			"online": online, "unready": unready, "readme": readme,
 		},
 		RequireExplicitExec: true,
 	})
@@ -159,5 +159,37 @@ func poll(ts *testscript.TestScript, method, path, body string, good func(code i
 			return
 		}
 		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// readme BACKGROUND runs the blocks of the README that are marked as tour, line by line. BACKGROUND ends the one line that the README leaves
+// running, which the script has started.
+func readme(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile("../../README.md")
+	ts.Check(err)
+	ran := 0
+	for block := range strings.SplitSeq(string(text), "```sh tour") {
+		body, _, _ := strings.Cut(block, "```")
+		kind, lines, ok := strings.Cut(body, "\n")
+		switch {
+		case !ok || strings.HasPrefix(block, "# "): // what is before the first block
+			continue
+		case kind == "-background":
+			if strings.TrimSpace(lines) != "bin/klink"+args[0] {
+				ts.Fatalf("the README leaves %q running", lines)
+			}
+			continue
+		}
+		for line := range strings.Lines(strings.TrimSpace(lines)) {
+			line = strings.ReplaceAll(strings.ReplaceAll(line, "http://127.0.0.1:7080", ts.Getenv("KLINK_API")), "bin/klink", "klink")
+			ts.Check(ts.Exec("sh", "-c", line))
+			if out := ts.ReadFile("stdout"); strings.Contains(line, "push") && !strings.Contains(out, "matched 1") && !strings.Contains(out, `"matched":1`) {
+				ts.Fatalf("%s reached nobody: %s", line, out)
+			}
+			ran++
+		}
+	}
+	if ran < 5 {
+		ts.Fatalf("the README has a tour of %d commands", ran)
 	}
 }
