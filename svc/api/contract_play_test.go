@@ -43,8 +43,8 @@ func (w *world) exchange(t *testing.T, c *contract, want int, method, path, body
 func playPushes(t *testing.T, c *contract) {
 	w := newWorld(t)
 	w.login("ann", "a1", "red")
-	w.login("bob", "b1", "red").result = klink.OutcomeQueued
-	w.login("cid", "c1", "red").result = klink.DropSlow.String()
+	w.fe.answers(w.login("bob", "b1", "red"), klink.OutcomeQueued)
+	w.fe.answers(w.login("cid", "c1", "red"), klink.DropSlow.String())
 	bodies := []string{
 		`{"to":{"users":["ann"]},"data":{"a":[1,null]}}`,
 		`{"to":{"devices":[{"user":"bob","device":"b1"}]},"text":"hé","ttl":"1m30s"}`,
@@ -94,7 +94,7 @@ func playPushes(t *testing.T, c *contract) {
 
 func playBatches(t *testing.T, c *contract) {
 	w := newWorld(t)
-	w.login("ann", "a1", "red").result = klink.DropExpired.String()
+	w.fe.answers(w.login("ann", "a1", "red"), klink.DropExpired.String())
 	good, bad := `{"to":{"users":["ann"]},"data":1}`, `{"to":{"users":[""]},"data":1}`
 	a := w.exchange(t, c, 200, "POST", "/v1/push/batch", `{"items":[`+good+`]}`)
 	w.exchange(t, c, 200, "POST", "/v1/push/batch", `{"items":[]}`)
@@ -232,7 +232,7 @@ func playAdministration(t *testing.T, c *contract) {
 
 func playTraces(t *testing.T, c *contract) {
 	w := newWorld(t)
-	w.login("ann", "a1", "red").result = klink.OutcomeQueued
+	w.fe.answers(w.login("ann", "a1", "red"), klink.OutcomeQueued)
 	a := w.exchange(t, c, 200, "POST", "/v1/push", `{"to":{"users":["ann"],"devices":[{"user":"bob","device":"b"}],"tags":["red"],"expr":"a||b","all":true},"data":1,"collapse_key":"k","ttl":"1h"}`)
 	var pushed struct{ Push string }
 	if err := json.Unmarshal(a.body, &pushed); err != nil {

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"sync"
 	"testing"
@@ -47,6 +47,13 @@ type front struct {
 }
 
 func (f *front) ID() string { return "fe1" }
+
+// answers says what becomes of pushes to the session.
+func (f *front) answers(s *session, result string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	s.result = result
+}
 
 func (f *front) Start(d *klink.Delivery, done func(klink.Report)) error {
 	f.mu.Lock()
@@ -291,6 +298,7 @@ type world struct {
 	keys   keyring
 	svc    *push.Service
 	server *api.Server
+	hot    *api.Hot
 	url    string
 	client *http.Client
 	log    *syncBuffer
@@ -377,11 +385,36 @@ func (w *world) serve(fes []push.FrontEnd, same []presence.FrontEnd, opts ...opt
 	if w.server, err = api.New(cfg); err != nil {
 		w.t.Fatal(err)
 	}
-	srv := httptest.NewUnstartedServer(w.server)
-	srv.Config = w.server.HTTP()
-	srv.Start()
-	w.t.Cleanup(srv.Close)
-	w.url, w.client = srv.URL, srv.Client()
+	w.listen()
+}
+
+// listen serves as a process does: the hot calls on their loop, the rest by net/http.
+func (w *world) listen() {
+	w.t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	hot, err := w.server.Hot(ln)
+	if err != nil || hot == nil {
+		w.t.Fatal(hot, err)
+	}
+	rest := w.server.HTTP()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := hot.Serve(); err != nil {
+			w.t.Errorf("hot: %v", err)
+		}
+	})
+	wg.Go(func() { _ = rest.Serve(hot.Fallback()) }) // ends by Close
+	w.client = &http.Client{Transport: &http.Transport{}}
+	w.url, w.hot = "http://"+ln.Addr().String(), hot
+	w.t.Cleanup(func() {
+		w.client.CloseIdleConnections()
+		_ = hot.Close()
+		_ = rest.Close()
+		wg.Wait()
+	})
 }
 
 // login registers a session.

@@ -1,0 +1,65 @@
+package api_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// The hot calls are served by the loop when they are right, and by net/http otherwise; a client sees no difference.
+func TestHotCallsAreServedByTheLoop(t *testing.T) {
+	w := newWorld(t)
+	w.login("bob", "phone", "room:1")
+	for _, tc := range []struct {
+		name, path, body, auth string
+		hot                    bool
+		status                 int
+		want                   string
+	}{
+		{"push to a user", "/v1/push", `{"to":{"users":["bob"]},"data":{"a":1}}`, "Bearer all", true, 200, `"matched":1`},
+		{"push to a tag", "/v1/push", `{"to":{"tags":["room:1"]},"text":"x"}`, "Bearer all", true, 200, `"enqueued":1`},
+		{"nobody", "/v1/push", `{"to":{"users":["eve"]},"text":"x"}`, "Bearer all", true, 200, `"offline":1`},
+		{"presence", "/v1/presence/query", `{"users":["bob","eve"]}`, "Bearer all", true, 200, `"online":true`},
+		{"unknown field", "/v1/push", `{"to":{"users":["bob"]},"text":"x","ttd":1}`, "Bearer all", false, 400, "ttd"},
+		{"bad expression", "/v1/push", `{"to":{"expr":"a &&"},"text":"x"}`, "Bearer all", false, 400, "expr"},
+		{"no key", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "", false, 401, "unauthorized"},
+		{"no scope", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "Bearer none", false, 403, "forbidden"},
+		{"rate", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "Bearer slow", false, 429, "rate_limited"},
+		{"bad user", "/v1/presence/query", `{"users":[""]}`, "Bearer all", false, 400, "users[0]"},
+		{"batch", "/v1/push/batch", `{"pushes":[]}`, "Bearer all", false, 0, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			served, handed := w.hot.Counts()
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+tc.path, strings.NewReader(tc.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.auth != "" {
+				req.Header.Set("Authorization", tc.auth)
+			}
+			req.Header.Set("X-Request-Id", "my-id")
+			client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+			defer client.CloseIdleConnections()
+			res, err := client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			b, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, h := w.hot.Counts()
+			if hot := s == served+1 && h == handed; hot != tc.hot {
+				t.Errorf("served by the loop: %v, want %v", hot, tc.hot)
+			}
+			if tc.status != 0 && (res.StatusCode != tc.status || !strings.Contains(string(b), tc.want)) {
+				t.Errorf("%d %s, want %d with %q", res.StatusCode, b, tc.status, tc.want)
+			}
+			if res.Header.Get("X-Request-Id") != "my-id" || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("Date") == "" {
+				t.Errorf("headers %v", res.Header)
+			}
+		})
+	}
+}
