@@ -248,6 +248,7 @@ func TestByeOnClose(t *testing.T) {
 			})
 		}}
 		c, l := n.connect(nil)
+		synctest.Wait() // Close drops what waits for callbacks
 		_ = c.Close()
 		<-c.Done()
 		if !bye {
@@ -268,6 +269,30 @@ func TestByeOnClose(t *testing.T) {
 			t.Error("a client runs twice")
 		}
 	})
+}
+
+// As soon as there is a session it ends in order, also when the client has not begun to serve it.
+func TestByeRightAfterLogin(t *testing.T) {
+	for range 50 {
+		synctest.Test(t, func(t *testing.T) {
+			var byes notes[string]
+			n := &network{t: t, script: func(_ int, p *peer) {
+				p.accept(nil)
+				p.serve(func(f *klinkv1.ClientFrame) bool {
+					if f.GetBye() != nil {
+						byes.add(f.GetBye().Reason)
+					}
+					return false
+				})
+			}}
+			c, _ := n.connect(nil)
+			_ = c.Close()
+			<-c.Done()
+			if got := byes.all(); !slices.Equal(got, []string{"closed"}) {
+				t.Errorf("Bye %q", got)
+			}
+		})
+	}
 }
 
 // Close ends whatever the client is doing.

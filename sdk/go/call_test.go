@@ -261,7 +261,7 @@ func TestPongsOvertake(t *testing.T) {
 		}}
 		c, _ := n.connect(nil)
 		var wg sync.WaitGroup
-		for range 20 {
+		for range 200 { // more than the queue holds
 			wg.Go(func() {
 				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 				defer cancel()

@@ -3,9 +3,9 @@ package sdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
-	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/proto/frame"
 )
 
@@ -124,7 +124,7 @@ func (r *refresher) answered(a answer) {
 	r.answer = nil
 	if a.err != nil {
 		if !errors.Is(a.err, errLost) {
-			c.events.add(event{err: klink.Errorf(klink.CodeUnavailable, "refresh the token: %w", a.err)})
+			c.events.add(event{err: fmt.Errorf("exchange the token: %w", a.err)})
 		}
 		r.later()
 		return

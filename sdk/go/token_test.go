@@ -206,3 +206,62 @@ func TestTokenExpiry(t *testing.T) {
 		}
 	}
 }
+
+// A user who signs out while connected is signed out: the session ends at once and in order.
+func TestSignedOutWhileConnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var byes notes[string]
+		n := &network{t: t, script: func(_ int, p *peer) {
+			p.accept(expires(10 * time.Minute))
+			p.serve(func(f *klinkv1.ClientFrame) bool {
+				if f.GetBye() != nil {
+					byes.add(f.GetBye().Reason)
+				}
+				return false
+			})
+		}}
+		k := tokens{life: 10 * time.Minute, fail: func(n int) error {
+			if n > 1 {
+				return ErrSignedOut
+			}
+			return nil
+		}}
+		c, _ := n.connect(func(c *Config) { c.Token = k.get })
+		<-c.Done()
+		if got := byes.all(); !errors.Is(c.Err(), ErrSignedOut) || !slices.Equal(got, []string{"signed out"}) {
+			t.Errorf("ended with %v after Bye %q", c.Err(), got)
+		}
+		if dials, _, _, _ := n.snapshot(); len(dials) != 1 {
+			t.Errorf("%d dials", len(dials))
+		}
+	})
+}
+
+// A server that can't take a token now is asked again before the old one expires.
+func TestRefreshIsRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := false
+		n := &network{t: t, script: func(_ int, p *peer) {
+			p.accept(expires(10 * time.Minute))
+			p.serve(func(f *klinkv1.ClientFrame) bool {
+				if r := f.GetRefresh(); r != nil && !refused {
+					refused = true
+					p.send(errorFrame(r.Id, klinkv1.ErrorCode_OVERLOADED, "later"))
+					return true
+				}
+				return false
+			})
+		}}
+		k := tokens{life: 10 * time.Minute}
+		c, l := n.connect(func(c *Config) { c.Token = k.get })
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if s := c.Stats(); s.Refreshes != 1 || s.Connects != 1 || len(k.reasons) != 3 {
+			t.Errorf("counted %+v, asked because of %v", s, k.reasons)
+		}
+		if len(l.errs) != 1 {
+			t.Fatalf("told %v", l.errs)
+		}
+		wantCode(t, l.errs[0], klink.CodeOverloaded)
+	})
+}
