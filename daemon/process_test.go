@@ -248,8 +248,9 @@ func TestReloadUnderALiveConnection(t *testing.T) {
 	// What can't be read leaves the old in force.
 	write("cert.pem", []byte("nothing"))
 	good := serial()
-	if _, _, err := r.Reload(options(t, flags).Config); err == nil || !strings.Contains(err.Error(), "tls.cert") {
-		t.Errorf("a broken certificate: %v", err)
+	flags["tls.key"] = keyFile
+	if taken, _, err := r.Reload(options(t, flags).Config); err == nil || !strings.Contains(err.Error(), "tls.cert") || len(taken) > 0 {
+		t.Errorf("a broken certificate: %v, taken %v", err, taken)
 	}
 	if serial() != good {
 		t.Error("the certificate in force was lost")

@@ -11,18 +11,22 @@ import (
 func (p *Process) Reload(l *config.Loaded) (taken, restart []string, err error) {
 	p.reloadMu.Lock()
 	defer p.reloadMu.Unlock()
-	var errs []error
 	next := &l.Config
 	if p.level != nil {
 		setLevel(p.level, next.Log.Level)
 	}
+	var certErr error
 	if p.servesTLS() {
-		errs = append(errs, p.cert.load(&next.TLS, p.dev))
+		certErr = p.cert.load(&next.TLS, p.dev)
 	}
-	errs = append(errs, p.tokens.reload(&next.Auth, p.dev), p.apiKeys.load(&next.Auth, p.dev))
+	tokenErr := p.tokens.reload(&next.Auth, p.dev)
+	keyErr := p.apiKeys.load(&next.Auth, p.dev)
+	kept := map[string]bool{
+		"tls.cert": certErr != nil, "tls.key": certErr != nil, "auth.keys": tokenErr != nil, "auth.api_keys": keyErr != nil,
+	}
 	for _, k := range config.Keys() {
 		switch {
-		case k.Equal(&p.cfg, next):
+		case kept[k.Path] || k.Equal(&p.cfg, next):
 		case k.Reload:
 			taken = append(taken, k.Path)
 			k.Copy(&p.cfg, next)
@@ -31,5 +35,5 @@ func (p *Process) Reload(l *config.Loaded) (taken, restart []string, err error) 
 		}
 	}
 	p.setOrigins()
-	return taken, restart, errors.Join(errs...)
+	return taken, restart, errors.Join(certErr, tokenErr, keyErr)
 }

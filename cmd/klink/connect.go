@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -151,18 +150,18 @@ func (f *connectFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return usagef("%v", err)
 	}
-	var lines sync.WaitGroup
-	var published error
+	lines := make(chan error, 1) // what became of standard input, also when nobody asks any more
 	if f.publishTo != "" {
-		lines.Go(func() { published = publishLines(ctx, client, f.publishTo, cmd.InOrStdin()); cancel() })
+		go func() {
+			lines <- publishLines(ctx, client, f.publishTo, cmd.InOrStdin())
+			cancel()
+		}()
 	}
 	err = client.Run(ctx)
-	cancel()
-	if f.publishTo != "" && err == nil {
-		lines.Wait() // the client has ended because the lines have, or a signal came: reading stops at the next line
-	}
-	if err == nil {
-		err = published
+	select {
+	case published := <-lines:
+		err = errors.Join(err, published)
+	default: // it ended for another reason; a read of standard input can't be interrupted and ends with the process
 	}
 	return errors.Join(err, p.err)
 }
