@@ -69,7 +69,9 @@ func (r *rig) start(s *spec) (*child, error) {
 type side struct {
 	server, swarm *child
 	api           *backend // of klink and the hub
-	last          time.Duration
+	sessions      int      // that a bench has connected so far
+	pongs         uint64   // that had come when last asked
+	firstUser     int      // number of the first session
 }
 
 // secure reports whether a transport needs a certificate.

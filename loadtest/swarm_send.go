@@ -66,8 +66,8 @@ func (w *swarm) wrap(body []byte) []byte {
 
 // upgrade sends the opening handshake of WebSocket.
 func (w *swarm) upgrade(c *session) {
-	w.wbuf = fmt.Appendf(w.wbuf[:0], "GET /connect HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
-		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: klink.v1\r\n\r\n", w.spec.Addr)
+	w.wbuf = fmt.Appendf(w.wbuf[:0], "GET /connect?user=%s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"+
+		"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: klink.v1\r\n\r\n", userID(w.spec.First+int(c.n)), w.spec.Addr)
 	w.send(c, w.wbuf)
 }
 

@@ -38,6 +38,8 @@ func work(ctx context.Context, s *spec, l *lines, in *os.File) error {
 		return floorServer(s, l, in)
 	case roleGoroutines:
 		return goroutineServer(ctx, l)
+	case roleHub:
+		return hubServer(ctx, l)
 	case roleSwarm:
 		return runSwarm(s, l, in)
 	}

@@ -17,7 +17,7 @@ func benchCommand() *cobra.Command {
 			"output and a table on standard error. CPU is that of the server process; bars are on ratios, bytes and counts. The machine should be idle\n" +
 			"and the limit of open files at least 20,000.",
 	}
-	c.AddCommand(benchMemory(), benchFanout())
+	c.AddCommand(benchMemory(), benchFanout(), benchLogin(), benchHeartbeat(), benchUnicast(), benchPresence())
 	return c
 }
 
@@ -75,5 +75,64 @@ func benchFanout() *cobra.Command {
 	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
 	c.Flags().IntVar(&o.Writes, "writes", 4, "writes to each session in a round")
 	c.Flags().StringSliceVar(&o.Cases, "cases", []string{"tcp 1", "tcp 16", "tls 1"}, "what to measure; also: tls 1 all")
+	return c
+}
+
+func benchLogin() *cobra.Command {
+	o := loadtest.LoginOptions{}
+	c := &cobra.Command{
+		Use: "login", Short: "CPU of a new session: accept, token, tags", Args: cobra.NoArgs,
+		Long: "Connects sessions to a server and to a bare epoll server in turn, with HS256 and ES256 tokens over TCP, and over TLS 1.3.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measure(cmd, "login", func(ctx context.Context, r *loadtest.Recorder) error { return loadtest.Login(ctx, &o, r) })
+		},
+	}
+	c.Flags().IntVar(&o.Sessions, "sessions", 15_000, "sessions at each server at the end")
+	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
+	return c
+}
+
+func benchHeartbeat() *cobra.Command {
+	o := loadtest.HeartbeatOptions{}
+	c := &cobra.Command{
+		Use: "heartbeat", Short: "CPU of a heartbeat and its answer", Args: cobra.NoArgs,
+		Long: "Lets each session send a heartbeat, in turn to a server and to a bare epoll server.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measure(cmd, "heartbeat", func(ctx context.Context, r *loadtest.Recorder) error { return loadtest.Heartbeat(ctx, &o, r) })
+		},
+	}
+	c.Flags().StringSliceVar(&o.Transports, "transports", []string{"tcp", "tls", "wss"}, "of the sessions: tcp, tls, ws, wss")
+	c.Flags().IntVar(&o.Sessions, "sessions", 12_000, "sessions at each server")
+	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
+	return c
+}
+
+func benchUnicast() *cobra.Command {
+	o := loadtest.UnicastOptions{}
+	c := &cobra.Command{
+		Use: "unicast", Short: "CPU of an acknowledged push to one user", Args: cobra.NoArgs,
+		Long: "Pushes to single users through the HTTP API, one a request and in batches, in turn with a hub made of gorilla/websocket and net/http.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measure(cmd, "unicast", func(ctx context.Context, r *loadtest.Recorder) error { return loadtest.Unicast(ctx, &o, r) })
+		},
+	}
+	c.Flags().IntVar(&o.Sessions, "sessions", 15_000, "sessions at each server")
+	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
+	c.Flags().IntVar(&o.Pushes, "pushes", 5_000, "pushes of a round")
+	return c
+}
+
+func benchPresence() *cobra.Command {
+	o := loadtest.PresenceOptions{}
+	c := &cobra.Command{
+		Use: "presence", Short: "CPU of questions about who is online", Args: cobra.NoArgs,
+		Long: "Asks the HTTP API for single users, for a hundred at once, and for the members of a large and a small tag.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return measure(cmd, "presence", func(ctx context.Context, r *loadtest.Recorder) error { return loadtest.Presence(ctx, &o, r) })
+		},
+	}
+	c.Flags().IntVar(&o.Sessions, "sessions", 15_000, "sessions")
+	c.Flags().IntVar(&o.Rounds, "rounds", 7, "rounds; figures are their medians")
+	c.Flags().IntVar(&o.Queries, "queries", 1_000, "queries of each kind in a round")
 	return c
 }

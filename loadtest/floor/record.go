@@ -33,9 +33,10 @@ var ErrRecord = errors.New("tls: bad record")
 // Record protects one direction of a TLS 1.3 connection after its handshake. Its AEAD object is kept, so that a seal is a seal and
 // nothing else.
 type Record struct {
-	aead cipher.AEAD
-	iv   [12]byte
-	seq  uint64
+	aead  cipher.AEAD
+	iv    [12]byte
+	nonce [12]byte // scratch: what an interface gets must not be on the stack
+	seq   uint64
 }
 
 // NewRecord makes the keys of a direction from its traffic secret.
@@ -76,11 +77,12 @@ func expandLabel(h func() hash.Hash, secret []byte, label string, n int) ([]byte
 	return hkdf.Expand(h, secret, string(info), n)
 }
 
-func (r *Record) nonce() [12]byte {
-	n := r.iv
-	binary.BigEndian.PutUint64(n[4:], binary.BigEndian.Uint64(n[4:])^r.seq)
+// next makes the nonce of the next record.
+func (r *Record) next() []byte {
+	r.nonce = r.iv
+	binary.BigEndian.PutUint64(r.nonce[4:], binary.BigEndian.Uint64(r.nonce[4:])^r.seq)
 	r.seq++
-	return n
+	return r.nonce[:]
 }
 
 // Seal appends plaintext, at most 16 KiB, as one record of application data to dst, whose spare capacity must not overlap plaintext.
@@ -90,10 +92,9 @@ func (r *Record) Seal(dst, plaintext []byte) []byte {
 	binary.BigEndian.PutUint16(dst[at+3:], uint16(len(plaintext)+1+r.aead.Overhead()))
 	dst = append(dst, plaintext...)
 	dst = append(dst, RecordData)
-	nonce := r.nonce()
 	head := dst[at : at+recordHeader]
 	body := dst[at+recordHeader:]
-	sealed := r.aead.Seal(body[:0], nonce[:], body, head)
+	sealed := r.aead.Seal(body[:0], r.next(), body, head)
 	return append(dst[:at+recordHeader], sealed...)
 }
 
@@ -110,9 +111,8 @@ func (r *Record) Open(record []byte) (kind uint8, plaintext []byte, err error) {
 	if len(record) > maxRecord || record[0] != RecordData {
 		return 0, nil, ErrRecord
 	}
-	nonce := r.nonce()
 	body := record[recordHeader:]
-	p, err := r.aead.Open(body[:0], nonce[:], body, record[:recordHeader])
+	p, err := r.aead.Open(body[:0], r.next(), body, record[:recordHeader])
 	if err != nil {
 		return 0, nil, err
 	}
