@@ -154,6 +154,9 @@ func start(t testing.TB, change func(*Config)) (ts *testServer, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- ts.Run(ctx) }()
+	for _, e := range ts.echoes {
+		e.do(func() {}) // all goroutines are there now, which some tests count
+	}
 	return ts, func() {
 		cancel()
 		if err := <-done; err != nil {

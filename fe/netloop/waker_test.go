@@ -51,7 +51,7 @@ func TestWake(t *testing.T) {
 	end := time.Now().Add(hangAfter)
 	for g := range 8 {
 		wg.Go(func() {
-			for range 3000 {
+			for range 1500 {
 				ticket := h.asked.Add(1)
 				if g%2 == 0 {
 					h.loop.Wake()

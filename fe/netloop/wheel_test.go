@@ -24,7 +24,7 @@ func TestWheel(t *testing.T) {
 			fired++
 		}
 	}
-	const keys = 5000
+	const keys = 2000
 	for key := range uint64(keys) {
 		after := r.Int64N(1 << r.IntN(22))
 		at[key] = now + after
