@@ -5,7 +5,7 @@ import (
 	"github.com/klinkio/klink/proto/frame"
 )
 
-// Refuse ends a connection whose login failed.
+// Refuse ends a connection whose login failed. It does nothing when the connection is gone or live.
 func (s *Shard) Refuse(h klink.Handle, code klink.Disconnect, reason string) {
 	s.RefuseTo(h, code, reason, code.Info().DelayMs, "")
 }
@@ -13,21 +13,32 @@ func (s *Shard) Refuse(h klink.Handle, code klink.Disconnect, reason string) {
 // RefuseTo also says when to come back and where.
 func (s *Shard) RefuseTo(h klink.Handle, code klink.Disconnect, reason string, delayMs uint32, target string) {
 	ss := s.slab.find(h)
-	if ss == nil || ss.state == stateClosing {
-		s.stats.Logins[LoginGone].Add(1)
+	if ss == nil || ss.state == stateClosing || ss.state == stateLive {
+		s.stats.Stale.Add(1)
 		return
 	}
+	ss.flags |= flagRefused
 	s.stats.Logins[loginResult(code)].Add(1)
 	s.disconnectTo(h.Slot(), ss, code, reason, delayMs, target)
 }
 
-// Admit makes the connection a live session and tells the client. It reports false when the connection is gone: then the caller
-// undoes the registration, and Ended is not called.
+// LoginPending reports whether the connection still waits for the answer to its Connect.
+func (s *Shard) LoginPending(h klink.Handle) bool {
+	ss := s.slab.find(h)
+	return ss != nil && ss.state == stateLogin
+}
+
+// Admit makes the connection a live session and tells the client. It reports false when the connection is gone, or is sent away because the
+// front end drains: then the caller undoes the registration, and Ended is not called.
 func (s *Shard) Admit(h klink.Handle, a *Admission) bool {
 	slot := h.Slot()
 	ss := s.slab.find(h)
 	if ss == nil || ss.state != stateLogin {
-		s.stats.Logins[LoginGone].Add(1)
+		s.stats.Stale.Add(1)
+		return false
+	}
+	if s.drain.on {
+		s.drain.refuse(s, slot, ss)
 		return false
 	}
 	app, l := s.apps.lane(a.App)
@@ -40,7 +51,7 @@ func (s *Shard) Admit(h klink.Handle, a *Admission) bool {
 		ss.flags |= flagDegraded
 	}
 	ss.version, ss.attempt = uint64(a.Version), a.Attempt
-	ss.sinceMs, ss.expires, ss.issued = a.LoginMs, uint32(a.ExpiresSec), uint32(a.IssuedSec)
+	ss.sinceMs, ss.expires, ss.issued = a.LoginMs, clampSec(a.ExpiresSec), clampSec(a.IssuedSec)
 	ss.grants = s.grants.put(a.Grants)
 	ss.ids = s.ids.put(a.User, a.Device)
 	ss.heartbeat = s.heartbeat(a.HeartbeatWish)
@@ -65,7 +76,7 @@ func (s *Shard) joinAll(slot uint32, ss *session, l *lane, a *Admission) []frame
 	}
 	results := make([]frame.TagResult, 0, len(a.Tags)+len(a.Wish))
 	for _, t := range a.Tags {
-		code, text := s.join(slot, l, []byte(t))
+		code, text := s.join(slot, l, []byte(t), s.mgr.cfg.MaxTags+backEndTags)
 		results = append(results, frame.TagResult{Tag: t, Error: code, Text: text})
 	}
 	for _, t := range a.Wish {

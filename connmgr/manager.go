@@ -7,8 +7,6 @@ import (
 
 	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/fe/link"
-	"github.com/klinkio/klink/proto/frame"
-	"github.com/klinkio/klink/tagindex"
 )
 
 // Manager is all sessions of one front end: a shard for each loop. Its methods may be called from any goroutine.
@@ -17,6 +15,8 @@ type Manager struct {
 	auth   Authority
 	late   *lateRing
 	queued atomic.Int64 // bytes in send queues of all shards
+
+	finishing atomic.Int32 // calls of a delivery's done that run now
 
 	incarnation atomic.Pointer[klink.Incarnation]
 
@@ -70,86 +70,17 @@ func (m *Manager) Sessions() int {
 	return int(n)
 }
 
-// errOverloaded says that a loop's mailbox is full; nothing of the push was done.
-func errOverloaded() error {
-	return klink.Errorf(klink.CodeOverloaded, "the mailbox of a loop is full")
-}
-
-// Deliver gives a push to the sessions it matches and calls done, once, when the last loop has finished: on a loop's goroutine, or on the
-// caller's before Deliver returns; done must not block. A push to named sessions must not come from a loop's goroutine. An error means that nothing was done and done is not called.
-func (m *Manager) Deliver(k *klink.Delivery, expr *tagindex.Expr, done func(klink.Report)) error {
-	d := &Delivery{
-		push: k.Push, app: k.Push.App, sessions: k.Sessions, tags: k.Tags, expr: expr, all: k.All, done: done,
-		frames: make([]atomic.Pointer[link.Frame], len(k.Tags)+1),
-		size:   frame.PushSize(k.Push),
-	}
-	d.report.FEs = 1
-	if expr != nil && !d.all {
-		cover, ok := expr.Cover()
-		if !ok {
-			return klink.Errorf(klink.CodeInvalid, "the expression fits sessions without any of its tags: set all")
-		}
-		d.cover = cover
-	}
-	if d.all && expr == nil {
-		d.tags, d.sessions = nil, nil // everyone is more than any part of it
-		d.frames = d.frames[:1]
-	}
-	shards := m.loopsOf(d)
-	if len(shards) == 0 {
-		done(d.report)
-		return nil
-	}
-	for _, s := range shards {
-		if !s.box.room(int64(d.size), m.cfg.MailboxBytes) {
-			s.stats.Dropped[klink.DropOverloaded].Add(1)
-			return errOverloaded()
-		}
-	}
-	d.left.Store(int32(len(shards)))
-	for _, s := range shards {
-		if !s.box.postPart(&part{d: d}) {
-			continue
-		}
-		if d.direct() && len(d.sessions) <= maxDirect {
-			s.loop.WakeHere()
-		} else {
-			s.loop.Wake()
-		}
-	}
-	return nil
-}
-
-// loopsOf are the shards that have to do with a delivery.
-func (m *Manager) loopsOf(d *Delivery) []*Shard {
-	shards := m.Shards()
-	if !d.direct() || len(shards) == 1 {
-		if d.direct() && len(d.sessions) == 0 {
-			return nil
-		}
-		return shards
-	}
-	var need [256]bool
-	for i := range d.sessions {
-		need[d.sessions[i].Handle.Loop()] = true
-	}
-	var out []*Shard
-	for i, s := range shards {
-		if need[i] {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
-// ask runs f on every shard, one after the other on their own loops, and waits. It returns early when ctx ends.
+// ask runs f on every shard, on each one's own loop, so at the same time, and waits. It returns early, with an error, when ctx ends or the loops have
+// ended: f may run all the same, later, so what it writes must not be looked at then.
 func (m *Manager) ask(ctx context.Context, shards []*Shard, f func(s *Shard)) error {
 	done := make(chan struct{}, len(shards)) // one a shard: a late one must not block its loop
 	for _, s := range shards {
-		s.Post(TaskFunc(func(s *Shard) {
+		if !s.Post(TaskFunc(func(s *Shard) {
 			f(s)
 			done <- struct{}{}
-		}))
+		})) {
+			return errStopped()
+		}
 	}
 	for range shards {
 		select {
@@ -169,14 +100,18 @@ func (m *Manager) shardOf(h klink.Handle) *Shard {
 	return nil
 }
 
-// Disconnect ends a session with a code. It does nothing when the session is gone.
+// Disconnect ends a session, or the login that would become it, with a code, as soon as its loop gets to it. It does nothing when the session is gone.
 func (m *Manager) Disconnect(h klink.Handle, code klink.Disconnect, reason string) {
 	if s := m.shardOf(h); s != nil {
-		s.Post(TaskFunc(func(s *Shard) {
-			if slot, ss := s.live(h); ss != nil {
-				s.disconnect(slot, ss, code, reason)
-			}
-		}))
+		s.Post(TaskFunc(func(s *Shard) { s.End(h, code, reason) }))
+	}
+}
+
+// Close answers all that is still posted, as nobody else will: pushes are done with, requests refused from now on. Call it when the
+// transport's loops have ended and not before: it works on the records of the loops.
+func (m *Manager) Close() {
+	for _, s := range m.Shards() {
+		s.close()
 	}
 }
 

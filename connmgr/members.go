@@ -113,7 +113,7 @@ func (m *Manager) Session(ctx context.Context, h klink.Handle) (SessionInfo, boo
 			return
 		}
 		ok = true
-		info = SessionInfo{Member: s.member(slot), LastHeard: time.Duration(s.seconds()-ss.lastSeen) * time.Second}
+		info = SessionInfo{Member: s.member(slot), LastHeard: s.silent(ss)}
 		prefix := len(s.apps.at(ss.app).prefix)
 		for _, k := range s.index.AppendKeys(nil, slot) {
 			info.Tags = append(info.Tags, k[prefix:])

@@ -33,19 +33,44 @@ type sendQueue struct {
 	head  int
 	bytes int
 	gaps  []gap
+
+	// Of what waits, how much a rule could apply to: most queues need none of them.
+	expiring, collapsing, droppable int
 }
 
 func (q *sendQueue) len() int { return len(q.q) - q.head }
 
 func (q *sendQueue) push(e queued) {
+	if q.head > 0 && len(q.q) == cap(q.q) { // a reader that is slow but never done must not make the array grow
+		n := copy(q.q, q.q[q.head:])
+		clear(q.q[n:])
+		q.q, q.head = q.q[:n], 0
+	}
 	q.q = append(q.q, e)
-	q.bytes += int(e.bytes)
+	q.count(&e, 1)
+}
+
+// count adds e to what is known of the queue, or takes it off.
+func (q *sendQueue) count(e *queued, n int) {
+	q.bytes += n * int(e.bytes)
+	if e.push == nil {
+		return
+	}
+	if !e.push.Expires.IsZero() {
+		q.expiring += n
+	}
+	if e.push.CollapseKey != "" {
+		q.collapsing += n
+	}
+	if e.push.Droppable {
+		q.droppable += n
+	}
 }
 
 // unpush takes back the newest frame.
 func (q *sendQueue) unpush() {
 	last := len(q.q) - 1
-	q.bytes -= int(q.q[last].bytes)
+	q.count(&q.q[last], -1)
 	q.q[last] = queued{}
 	q.q = q.q[:last]
 }
@@ -54,7 +79,7 @@ func (q *sendQueue) pop() queued {
 	e := q.q[q.head]
 	q.q[q.head] = queued{}
 	q.head++
-	q.bytes -= int(e.bytes)
+	q.count(&e, -1)
 	if q.head == len(q.q) {
 		q.q, q.head = q.q[:0], 0
 	}
@@ -70,6 +95,7 @@ func (q *sendQueue) reset() {
 	}
 	clear(q.gaps)
 	q.gaps = q.gaps[:0]
+	q.expiring, q.collapsing, q.droppable = 0, 0, 0
 }
 
 // addGap notes n drops of a tag.
@@ -96,35 +122,62 @@ func (q *sendQueue) addGap(tag string, reason klink.Drop, n uint32) {
 // shrink applies the policy until at most budget bytes wait. Each frame that goes is given to dropped.
 // It reports whether the queue fits now.
 func (q *sendQueue) shrink(budget int, now time.Time, dropped func(e queued, why klink.Drop)) bool {
+	q.expire(now, dropped)
+	if q.bytes > budget && q.collapsing > 1 {
+		q.collapse(dropped)
+	}
+	if q.bytes > budget && q.droppable > 0 {
+		q.dropOldest(budget, dropped)
+	}
+	return q.bytes <= budget
+}
+
+// expire removes the pushes whose time is over.
+func (q *sendQueue) expire(now time.Time, dropped func(e queued, why klink.Drop)) {
+	if q.expiring == 0 {
+		return
+	}
 	q.filter(dropped, klink.DropExpired, func(_ int, e *queued) bool {
 		return !e.push.Expires.IsZero() && !now.Before(e.push.Expires)
 	})
-	if q.bytes <= budget {
-		return true
-	}
-	newest := make(map[string]int)
+}
+
+// collapse keeps the newest push of each collapse key.
+func (q *sendQueue) collapse(dropped func(e queued, why klink.Drop)) {
+	newest := make(map[string]int, q.collapsing)
 	for i := q.head; i < len(q.q); i++ {
 		if p := q.q[i].push; p != nil && p.CollapseKey != "" {
 			newest[p.CollapseKey] = i
 		}
 	}
-	if len(newest) > 0 {
-		q.filter(dropped, klink.DropCollapsed, func(i int, e *queued) bool {
-			return e.push.CollapseKey != "" && newest[e.push.CollapseKey] != i
-		})
-		if q.bytes <= budget {
-			return true
+	if len(newest) == q.collapsing {
+		return
+	}
+	q.filter(dropped, klink.DropCollapsed, func(i int, e *queued) bool {
+		return e.push.CollapseKey != "" && newest[e.push.CollapseKey] != i
+	})
+}
+
+// dropOldest removes droppable pushes from the front on. It looks no further than it has to, since a stuck reader needs it for every push.
+func (q *sendQueue) dropOldest(budget int, dropped func(e queued, why klink.Drop)) {
+	end := q.head
+	for ; end < len(q.q) && q.bytes > budget; end++ {
+		if e := q.q[end]; e.push != nil && e.push.Droppable {
+			q.count(&e, -1)
+			q.addGap(e.tag, klink.DropDroppable, 1)
+			q.q[end] = queued{}
+			dropped(e, klink.DropDroppable)
 		}
 	}
-	left := q.bytes
-	q.filter(dropped, klink.DropDroppable, func(_ int, e *queued) bool {
-		if !e.push.Droppable || left <= budget {
-			return false
+	at := end // what stays moves up to what was not looked at
+	for i := end - 1; i >= q.head; i-- {
+		if q.q[i].f != nil {
+			at--
+			q.q[at] = q.q[i]
 		}
-		left -= int(e.bytes)
-		return true
-	})
-	return q.bytes <= budget
+	}
+	clear(q.q[q.head:at])
+	q.head = at
 }
 
 // filter removes the pushes for which gone is true; the index it gets is the one before the removal.
@@ -133,7 +186,7 @@ func (q *sendQueue) filter(dropped func(queued, klink.Drop), why klink.Drop, gon
 	for i := q.head; i < len(q.q); i++ {
 		e := q.q[i]
 		if e.push != nil && gone(i, &e) {
-			q.bytes -= int(e.bytes)
+			q.count(&e, -1)
 			q.addGap(e.tag, why, 1)
 			dropped(e, why)
 			continue
@@ -176,6 +229,3 @@ func (t *queueTable) drop(ref uint32) {
 	}
 	t.free = append(t.free, ref-1)
 }
-
-// blocked counts the sessions that have a queue.
-func (t *queueTable) blocked() int { return len(t.all) - len(t.free) }

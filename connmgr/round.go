@@ -9,10 +9,11 @@ import (
 )
 
 const (
-	// sliceTime bounds how long fan-out keeps the loop from its events.
+	// sliceTime bounds how long fan-out keeps the loop from its events, to within chunk sends.
 	sliceTime = 2 * time.Millisecond
 	// quantum is how many sends a lane does before the next lane's turn.
 	quantum = 256
+	chunk   = 64 // sends between two looks at the clock
 	// After a round to at least largeRound members a tag rests for roundGap ms (overloadGap while the
 	// mailbox is more than half full): pushes that come in between ride the next round as one write per connection.
 	largeRound  = 256
@@ -248,12 +249,8 @@ func (s *Shard) give(r *round, slot uint32, ss *session) {
 		case link.Queued:
 			s.block(ss)
 			for _, p := range r.parts {
-				p.report.Matched++
-				p.report.Enqueued++
-				p.report.Queued++
-				p.report.AddOutcome(s.outcome(slot, ss, klink.OutcomeQueued))
+				s.tookLater(p, slot, ss)
 			}
-			s.stats.Enqueued.Add(uint64(len(r.parts)))
 			return
 		case link.Refused:
 			s.block(ss)
@@ -264,27 +261,59 @@ func (s *Shard) give(r *round, slot uint32, ss *session) {
 	}
 }
 
+// giveQueue puts a part's frame behind what waits. The session may have ended over the part before it.
 func (s *Shard) giveQueue(r *round, p *part, slot uint32, ss *session) {
-	rep := &p.report
-	rep.Matched++
-	oc := s.outcome(slot, ss, klink.OutcomeQueued)
 	why := klink.DropSlow
 	if ss.state == stateLive {
 		f, tag := p.d.frame(r.tagAt), ""
 		if r.tagAt >= 0 {
 			tag = p.d.tags[r.tagAt]
 		}
+		// Who a session was is not known any more when it has ended.
+		var out klink.Outcome
+		wants := wantsDrop(&p.report)
+		if wants {
+			out = s.outcome(slot, ss, "")
+		}
 		why = s.enqueue(slot, ss, queued{f: f, push: p.d.push, tag: tag, bytes: int32(len(f.Bytes(link.Form(ss.form))))})
-	}
-	if why == klink.DropNone {
-		rep.Enqueued++
-		rep.Queued++
-		s.stats.Enqueued.Add(1)
+		if why == klink.DropNone {
+			s.tookLater(p, slot, ss)
+			return
+		}
+		if wants {
+			out.Result = why.String()
+			p.report.AddOutcome(out)
+		}
 	} else {
-		rep.Dropped[why]++
-		oc.Result = why.String()
+		s.stats.Dropped[why].Add(1)
 	}
-	rep.AddOutcome(oc)
+	p.report.Matched++
+	p.report.Dropped[why]++
+}
+
+// tookLater accounts for a session that will get the push when its reader has caught up.
+func (s *Shard) tookLater(p *part, slot uint32, ss *session) {
+	s.stats.Enqueued.Add(1)
+	rep := &p.report
+	rep.Matched++
+	rep.Enqueued++
+	rep.Queued++
+	if len(rep.Outcomes) < klink.MaxOutcomes {
+		rep.AddOutcome(s.outcome(slot, ss, klink.OutcomeQueued))
+	}
+}
+
+// wantsDrop says that the report would keep the outcome of a drop. Outcomes cost more than all else that is done for a blocked session.
+func wantsDrop(rep *klink.Report) bool {
+	if len(rep.Outcomes) < klink.MaxOutcomes {
+		return true
+	}
+	for i := range rep.Outcomes {
+		if rep.Outcomes[i].Result == klink.OutcomeQueued {
+			return true
+		}
+	}
+	return false
 }
 
 // end closes the books of a round that is done, or whose loop ends.
@@ -298,6 +327,12 @@ func (s *Shard) end(l *lane, r *round) {
 		r.seen = nil
 	}
 	s.stats.Pushed.Add(uint64(r.sent * len(r.parts)))
+	if r.tag != "" && r.sent >= largeRound {
+		if len(l.recent) >= maxRecent {
+			clear(l.recent)
+		}
+		l.recent[r.tag] = s.nowMs
+	}
 	for _, p := range r.parts {
 		p.report.Matched += r.sent
 		p.report.Enqueued += r.sent
@@ -305,14 +340,8 @@ func (s *Shard) end(l *lane, r *round) {
 		for why, n := range p.report.Dropped {
 			l.drops[why] += uint64(n)
 		}
-		s.box.done(p.d.size)
+		s.box.release(p.d.app, p.d.cost)
 		p.d.finish(p)
-	}
-	if r.tag != "" && r.sent >= largeRound {
-		if len(l.recent) >= maxRecent {
-			clear(l.recent)
-		}
-		l.recent[r.tag] = s.nowMs
 	}
 }
 

@@ -1,6 +1,9 @@
 package connmgr
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // maxDirect is how many sessions a push may name to be done at once; more are a round, done in slices.
 const maxDirect = 64
@@ -40,7 +43,7 @@ func (s *Shard) runLanes() (waitMs int) {
 			s.turn = 0
 		}
 		l := s.ring[s.turn]
-		did, w := s.runLane(l)
+		did, w := s.runLane(l, end)
 		if !l.busy() {
 			l.listed = false
 			s.ring = append(s.ring[:s.turn], s.ring[s.turn+1:]...)
@@ -65,15 +68,22 @@ func (s *Shard) runLanes() (waitMs int) {
 	return max(wait, 1)
 }
 
-// runLane gives the lane its quantum: named sessions, then rounds. With nothing done it says how many ms to wait.
-func (s *Shard) runLane(l *lane) (did, waitMs int) {
+// runLane gives the lane its quantum, half of it to named sessions and the rest to rounds, but no more time than until end; rounds that wait are given a
+// chunk in any case. With nothing done it says how many ms to wait.
+func (s *Shard) runLane(l *lane, end time.Time) (did, waitMs int) {
 	n := 0
-	for n < len(l.direct) && did < quantum {
+	for n < len(l.direct) && did < quantum/2 {
+		before := did
 		did += s.deliverDirect(l, l.direct[n])
-		l.direct[n] = nil
 		n++
+		if did/chunk != before/chunk && !time.Now().Before(end) {
+			break
+		}
 	}
-	l.direct = l.direct[:copy(l.direct, l.direct[n:])]
+	l.direct = slices.Delete(l.direct, 0, n)
+	if cap(l.direct) > maxSpare && len(l.direct) == 0 {
+		l.direct = nil
+	}
 
 	for quota := quantum; quota > 0; {
 		i, w := s.pick(l)
@@ -81,14 +91,15 @@ func (s *Shard) runLane(l *lane) (did, waitMs int) {
 			return did, w
 		}
 		r := l.rounds[i]
-		k := s.step(l, r, quota)
-		quota -= k + 1 // a round that meets nobody costs something, too
-		did += k + 1
+		k := s.step(l, r, min(quota, chunk)) + 1 // a round that meets nobody costs something, too
+		quota -= k
+		did += k
 		if r.phase == phaseDone {
-			copy(l.rounds[i:], l.rounds[i+1:])
-			l.rounds[len(l.rounds)-1] = nil
-			l.rounds = l.rounds[:len(l.rounds)-1]
+			l.rounds = slices.Delete(l.rounds, i, i+1)
 			s.end(l, r)
+		}
+		if !time.Now().Before(end) {
+			break
 		}
 	}
 	return did, -1

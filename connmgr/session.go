@@ -1,6 +1,10 @@
 package connmgr
 
-import "github.com/klinkio/klink"
+import (
+	"math"
+
+	"github.com/klinkio/klink"
+)
 
 // state is where a session is in its life. It only grows, but for the reuse of the record.
 type state uint8
@@ -16,8 +20,10 @@ const (
 const (
 	flagBackground = 1 << iota // the client said that it is in background
 	flagRegistered             // the authority knows it: Ended must be called
-	flagDegraded               // admitted without the user state
-	flagDraining               // it was told to go elsewhere
+	flagDegraded               // the user state does not know it yet
+	flagDraining               // to be sent away as soon as what waits for it is written
+	flagRefused                // the result of its login is counted
+	flagRefreshing             // a Refresh is with the authority
 )
 
 // session is the record of one connection. It holds no pointer, so that the garbage collector never looks at the slabs;
@@ -30,7 +36,7 @@ type session struct {
 	ids        idRef  // user and device
 	next, prev uint32 // neighbours in the wheel's bucket, slot+1; 0: none
 	lastSeen   uint32 // loop seconds
-	expires    uint32 // Unix seconds, 0: never
+	expires    uint32 // Unix seconds, 0: never, see clampSec
 	issued     uint32 // Unix seconds of the token's iat
 	grants     uint32 // index in the shard's grant table
 	queue      uint32 // index+1 of the send queue; 0: the connection takes frames
@@ -46,6 +52,9 @@ type session struct {
 	flags      uint8
 }
 
+// clampSec keeps a time that a record can't hold, after the year 2105, from wrapping into the past.
+func clampSec(unix int64) uint32 { return uint32(min(max(unix, 0), math.MaxUint32)) }
+
 const (
 	slabBits = 10
 	slabSize = 1 << slabBits
@@ -54,7 +63,6 @@ const (
 // slab holds the records by slot, in chunks that never move.
 type slab struct {
 	chunks []*[slabSize]session
-	open   int
 }
 
 // at is the record of a slot that was opened before.
@@ -69,14 +77,12 @@ func (sl *slab) openSlot(slot, gen uint32) *session {
 	}
 	ss := sl.at(slot)
 	*ss = session{gen: gen, state: stateOpen}
-	sl.open++
 	return ss
 }
 
 // release frees the record; its generation stays so that late messages are recognised.
 func (sl *slab) release(ss *session) {
 	*ss = session{gen: ss.gen}
-	sl.open--
 }
 
 // find is the record that h names, or nil when the connection is gone or the slot has a new owner.

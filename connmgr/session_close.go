@@ -38,6 +38,19 @@ func EndName(i int) string {
 	}
 }
 
+// End ends a session, or the login that would become it. It does nothing when the connection is gone.
+func (s *Shard) End(h klink.Handle, code klink.Disconnect, reason string) {
+	ss := s.slab.find(h)
+	switch {
+	case ss == nil || ss.state == stateClosing:
+		s.stats.Stale.Add(1)
+	case ss.state == stateLive:
+		s.disconnect(h.Slot(), ss, code, reason)
+	default:
+		s.Refuse(h, code, reason)
+	}
+}
+
 // disconnect ends a session: the Disconnect frame, and the close with the same code.
 func (s *Shard) disconnect(slot uint32, ss *session, code klink.Disconnect, reason string) {
 	s.disconnectTo(slot, ss, code, reason, code.Info().DelayMs, "")
@@ -68,6 +81,12 @@ func (s *Shard) disconnectTo(slot uint32, ss *session, code klink.Disconnect, re
 // retire takes a session out of everything but its record: wheel, index, queue, tables. What waited for it is dropped as drop.
 func (s *Shard) retire(slot uint32, ss *session, drop klink.Drop, code klink.Disconnect) {
 	s.wheel.remove(&s.slab, ss)
+	if ss.flags&flagDraining != 0 {
+		s.drain.lingering--
+	}
+	if len(s.waiting) > 0 {
+		delete(s.waiting, s.handle(slot, ss))
+	}
 	if ss.queue != 0 {
 		s.dropQueue(slot, ss, drop)
 	}
@@ -86,7 +105,9 @@ func (s *Shard) retire(slot uint32, ss *session, drop klink.Drop, code klink.Dis
 		ss.ids = 0
 	case stateOpen, stateLogin:
 		s.stats.Open.Add(-1)
-		delete(s.waiting, s.handle(slot, ss))
+		if was == stateLogin && ss.flags&flagRefused == 0 {
+			s.stats.Logins[LoginGone].Add(1)
+		}
 	case stateFree, stateClosing:
 	}
 }

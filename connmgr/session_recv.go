@@ -4,19 +4,16 @@ import (
 	"errors"
 
 	"github.com/klinkio/klink"
-	"github.com/klinkio/klink/auth"
 	"github.com/klinkio/klink/fe/link"
 	"github.com/klinkio/klink/proto/frame"
 )
 
-// maxEarly bounds what a client may send between its Connect and the answer.
-const maxEarly = 16 << 10
-
-// early keeps copies of frames that came while the login was with the authority.
-type early struct {
-	bodies [][]byte
-	bytes  int
-}
+// Costs of what a client sends, in thousandths of a frame of its budget. A heartbeat is the cheapest frame there is, but not free: a byte each, a
+// client could have thousands answered for one packet.
+const (
+	costFrame = 1000
+	costPing  = 100
+)
 
 // OnMessage implements [link.Handler].
 func (s *Shard) OnMessage(h klink.Handle, body []byte) {
@@ -25,17 +22,19 @@ func (s *Shard) OnMessage(h klink.Handle, body []byte) {
 	if ss == nil || ss.state == stateClosing {
 		return
 	}
-	ss.lastSeen = s.seconds()
-	if s.isPing(ss, body) {
-		s.stats.FramesIn[frame.KindPing].Add(1)
-		if ss.state == stateLive {
-			s.answer(slot, ss, s.pong)
-		}
-		return
+	s.heard(ss)
+	ping := s.isPing(ss, body)
+	cost := costPing
+	if !ping {
+		cost = costFrame * (1 + len(body)>>10)
 	}
-	if !s.spend(ss, 1+len(body)>>10) {
+	if !s.spend(ss, cost) {
 		s.stats.Refused[LimitFrameRate].Add(1)
 		s.disconnect(slot, ss, klink.DisconnectRateLimited, "frames_per_second: more frames than the limit told in Connected")
+		return
+	}
+	if ping {
+		s.ping(slot, ss)
 		return
 	}
 	if ss.state == stateLogin {
@@ -50,44 +49,23 @@ func (s *Shard) isPing(ss *session, body []byte) bool {
 	return len(body) == 0 || (ss.form == uint8(link.FormWSJSON) && len(body) == 2 && body[0] == '{' && body[1] == '}')
 }
 
-// spend takes n frames from the session's budget and reports whether it had them.
-func (s *Shard) spend(ss *session, n int) bool {
+// ping answers a heartbeat. Before the login it is heard and no more.
+func (s *Shard) ping(slot uint32, ss *session) {
+	s.stats.FramesIn[frame.KindPing].Add(1)
+	if ss.state == stateLive {
+		s.answer(slot, ss, s.pong)
+	}
+}
+
+// spend takes thousandths of frames from the session's budget and reports whether it had them.
+func (s *Shard) spend(ss *session, cost int) bool {
 	now := uint32(s.loop.NowMs())
 	rate, burst := int64(s.mgr.cfg.FramesPerSecond), int64(s.mgr.cfg.FrameBurst)*1000
 	have := min(burst, int64(ss.tokens)+int64(now-ss.tokensAt)*rate)
 	ss.tokensAt = now
-	have -= int64(n) * 1000
+	have -= int64(cost)
 	ss.tokens = int32(max(have, -burst))
 	return have >= 0
-}
-
-func (s *Shard) putEarly(slot uint32, ss *session, h klink.Handle, body []byte) {
-	e := s.waiting[h]
-	if e == nil {
-		e = new(early)
-		s.waiting[h] = e
-	}
-	if e.bytes += len(body) + 24; e.bytes > maxEarly {
-		s.stats.Refused[LimitEarlyFrames].Add(1)
-		s.disconnect(slot, ss, klink.DisconnectRateLimited, "more than 16 KiB of frames before Connected")
-		return
-	}
-	e.bodies = append(e.bodies, append([]byte(nil), body...))
-}
-
-// serveEarly handles what came before the session was admitted.
-func (s *Shard) serveEarly(slot uint32, ss *session, h klink.Handle) {
-	e := s.waiting[h]
-	if e == nil {
-		return
-	}
-	delete(s.waiting, h)
-	for _, body := range e.bodies {
-		if ss.gen != h.Gen() || ss.state != stateLive {
-			return
-		}
-		s.handleFrame(slot, ss, h, body)
-	}
 }
 
 func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byte) {
@@ -99,7 +77,11 @@ func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byt
 		err = c.Decode(body)
 	}
 	if err != nil {
-		s.disconnect(slot, ss, klink.DisconnectProtocol, "frame: "+err.Error())
+		s.unreadable(slot, ss, h, err)
+		return
+	}
+	if c.Kind == frame.KindPing { // written in another way than isPing knows
+		s.ping(slot, ss)
 		return
 	}
 	s.stats.FramesIn[c.Kind].Add(1)
@@ -112,8 +94,6 @@ func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byt
 		return
 	}
 	switch c.Kind {
-	case frame.KindPing: // written in another way than isPing knows
-		s.answer(slot, ss, s.pong)
 	case frame.KindConnect:
 		s.disconnect(slot, ss, klink.DisconnectProtocol, "a second Connect")
 	case frame.KindSubscribe:
@@ -125,7 +105,7 @@ func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byt
 	case frame.KindRequest:
 		s.request(slot, ss, h, &c.Request)
 	case frame.KindRefresh:
-		s.mgr.auth.Refresh(s, h, &c.Refresh)
+		s.refresh(slot, ss, h, &c.Refresh)
 	case frame.KindSetHeartbeat:
 		ss.heartbeat = s.heartbeat(int(c.SetHeartbeat.Seconds))
 		s.arm(slot, ss)
@@ -135,6 +115,28 @@ func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byt
 		s.bye(slot, ss, string(c.Bye.Reason))
 	default: // Ack moves nothing before there is an inbox; kinds of newer clients are skipped
 	}
+}
+
+// unreadable answers a frame that can't be decoded: with an error where it is only too long a list of tags, else with the end of the session.
+func (s *Shard) unreadable(slot uint32, ss *session, h klink.Handle, err error) {
+	text := "frame: " + err.Error()
+	if ss.state != stateLive {
+		s.Refuse(h, klink.DisconnectProtocol, text)
+		return
+	}
+	if _, ok := errors.AsType[*frame.TooMany](err); ok {
+		s.stats.Refused[LimitTags].Add(1)
+		switch c := &s.client; c.Kind {
+		case frame.KindSubscribe:
+			s.fail(slot, ss, c.Subscribe.ID, klink.CodeLimit, text, LimitTags.String())
+			return
+		case frame.KindUnsubscribe:
+			s.fail(slot, ss, c.Unsubscribe.ID, klink.CodeLimit, text, LimitTags.String())
+			return
+		default:
+		}
+	}
+	s.disconnect(slot, ss, klink.DisconnectProtocol, text)
 }
 
 func (s *Shard) login(ss *session, h klink.Handle, c *frame.Connect) {
@@ -257,24 +259,6 @@ func (s *Shard) Respond(h klink.Handle, r *frame.Response) {
 	ss.requests--
 	s.buf = frame.AppendResponse(s.buf[:0], r)
 	s.answerBody(slot, ss, s.buf)
-}
-
-// Refreshed answers a Refresh: the session goes on with the new grants and expiry, or ends with the code.
-func (s *Shard) Refreshed(h klink.Handle, id uint32, g *auth.Grants, expiresSec, issuedSec int64, code klink.Disconnect, reason string) {
-	slot, ss := s.live(h)
-	if ss == nil {
-		return
-	}
-	if code != 0 {
-		s.disconnect(slot, ss, code, reason)
-		return
-	}
-	old := ss.grants
-	ss.grants = s.grants.put(g)
-	s.grants.drop(old)
-	ss.expires, ss.issued = uint32(expiresSec), uint32(issuedSec)
-	s.arm(slot, ss)
-	s.fail(slot, ss, id, klink.OK, "refreshed", "")
 }
 
 func asError(err error) *klink.Error {

@@ -88,50 +88,52 @@ func (s *Shard) flush(slot uint32, ss *session) {
 	q := s.queues.at(ss.queue)
 	h := s.handle(slot, ss)
 	for {
-		var parts []*link.Frame
-		size, pushes := 0, uint64(0)
-		parts = s.takeGaps(q, parts)
-		for q.len() > 0 && size < flushBatch {
-			e := q.pop()
-			s.mgr.queued.Add(-int64(e.bytes))
-			if e.push != nil && !e.push.Expires.IsZero() && !s.wall().Before(e.push.Expires) {
-				s.stats.Dropped[klink.DropExpired].Add(1)
-				s.late(slot, ss, e.push, klink.DropExpired)
-				q.addGap(e.tag, klink.DropExpired, 1)
-				continue
-			}
-			parts = s.takeGaps(q, parts)
-			parts = append(parts, e.f)
-			size += int(e.bytes)
-			if e.push != nil {
-				pushes++
-			}
-		}
-		parts = s.takeGaps(q, parts)
+		before := q.bytes
+		q.expire(s.wall(), func(e queued, why klink.Drop) {
+			s.stats.Dropped[why].Add(1)
+			s.late(slot, ss, e.push, why)
+		})
+		s.mgr.queued.Add(int64(q.bytes - before))
+		parts, n := s.nextWrite(q)
 		if len(parts) == 0 {
-			s.queues.drop(ss.queue)
-			ss.queue = 0
-			s.stats.Blocked.Add(-1)
+			s.unblock(slot, ss)
 			return
 		}
-		switch s.loop.Send(h, link.NewBatch(parts)) {
-		case link.Accepted:
-		case link.Queued:
-			return
-		case link.Refused: // the connection is ending; OnClose follows
-			s.stats.Dropped[klink.DropClosed].Add(pushes)
+		res := s.loop.Send(h, link.NewBatch(parts))
+		if res == link.Refused {
+			return // it is blocked again, or ending: OnWritable or OnClose follows
+		}
+		s.stats.Gaps.Add(uint64(len(q.gaps)))
+		clear(q.gaps)
+		q.gaps = q.gaps[:0]
+		for range n {
+			s.mgr.queued.Add(-int64(q.pop().bytes))
+		}
+		if res == link.Queued {
 			return
 		}
 	}
 }
 
-// takeGaps turns the noted drops into Gap frames.
-func (s *Shard) takeGaps(q *sendQueue, parts []*link.Frame) []*link.Frame {
+// nextWrite is the frames of one write: those that tell of drops, and as many of the queue as fit, at least one. They stay in the queue.
+func (s *Shard) nextWrite(q *sendQueue) (parts []*link.Frame, n int) {
 	for _, g := range q.gaps {
-		s.stats.Gaps.Add(1)
 		parts = append(parts, link.NewFrame(frame.AppendGap(nil, &frame.Gap{Tag: g.tag, Count: g.count, Reason: g.reason.String()})))
 	}
-	clear(q.gaps)
-	q.gaps = q.gaps[:0]
-	return parts
+	for size := 0; n < q.len() && size < flushBatch; n++ {
+		e := &q.q[q.head+n]
+		parts = append(parts, e.f)
+		size += int(e.bytes)
+	}
+	return parts, n
+}
+
+// unblock ends the need for a queue.
+func (s *Shard) unblock(slot uint32, ss *session) {
+	s.queues.drop(ss.queue)
+	ss.queue = 0
+	s.stats.Blocked.Add(-1)
+	if ss.flags&flagDraining != 0 {
+		s.drain.sendAway(s, slot, ss)
+	}
 }

@@ -26,7 +26,8 @@ type Stats struct {
 	Batched   atomic.Uint64 // pushes that rode a round of another push
 	Deferred  atomic.Uint64 // rounds put off to keep the rate of rounds of a large tag
 	Refused   [NumLimits]atomic.Uint64
-	Stale     atomic.Uint64 // mailbox messages for a connection that was gone
+	Stale     atomic.Uint64 // mailbox messages and answers for a connection that was gone
+	Hangs     atomic.Uint64 // rounds that began more than 2 s late
 }
 
 // Limit names a bound that a client ran into.
@@ -39,14 +40,16 @@ const (
 	LimitFrameRate
 	LimitPayload
 	LimitEarlyFrames
+	LimitTagIndex // of the loop's whole index
+	LimitRefresh  // one under way per session
 	NumLimits
 )
 
-var limitNames = [NumLimits]string{"tags", "requests", "frames_per_second", "payload_bytes", "early_frames"}
+var limitNames = [NumLimits]string{"tags", "requests", "frames_per_second", "payload_bytes", "early_frames", "tag_index", "refreshes"}
 
 func (l Limit) String() string { return limitNames[l] }
 
-// LoginResult is how a Connect ended.
+// LoginResult is how a Connect ended, and LoginTimeout also a connection that never sent one. Each Connect counts once.
 type LoginResult uint8
 
 // The results of logins; each has a counter.

@@ -7,17 +7,27 @@ import (
 	"github.com/klinkio/klink/proto/frame"
 )
 
-// join gives the session a tag, within the limit of tags.
-func (s *Shard) join(slot uint32, l *lane, tag []byte) (klink.Code, string) {
-	if s.index.Count(slot) >= s.mgr.cfg.MaxTags {
-		if id, ok := s.index.Lookup(s.key(l, string(tag))); !ok || !s.index.Has(slot, id) {
+// backEndTags is how many tags of tokens and back ends a session may carry beyond the limit of its client's subscriptions: a push to a tag that a
+// back end has set on a user must not miss a device because of what that device has subscribed to.
+const backEndTags = 512
+
+// maxTexts bounds the results of one answer that say in words what their code says, so that an answer is not many times its question.
+const maxTexts = 16
+
+// join gives the session a tag, if it carries fewer than limit.
+func (s *Shard) join(slot uint32, l *lane, tag []byte, limit int) (klink.Code, string) {
+	s.keyBuf = appendTagKey(s.keyBuf[:0], l, tag)
+	if s.index.Count(slot) >= limit {
+		if id, ok := s.index.Lookup(string(s.keyBuf)); !ok || !s.index.Has(slot, id) {
 			s.stats.Refused[LimitTags].Add(1)
-			return klink.CodeLimit, fmt.Sprintf("at most %d tags per connection", s.mgr.cfg.MaxTags)
+			return klink.CodeLimit, fmt.Sprintf("at most %d tags per connection", limit)
 		}
 		return klink.OK, ""
 	}
-	s.keyBuf = appendTagKey(s.keyBuf[:0], l, tag)
-	s.index.JoinBytes(slot, s.keyBuf)
+	if id, _, _ := s.index.JoinBytes(slot, s.keyBuf); id == 0 {
+		s.stats.Refused[LimitTagIndex].Add(1)
+		return klink.CodeOverloaded, "the tag index is full"
+	}
 	return klink.OK, ""
 }
 
@@ -30,7 +40,7 @@ func (s *Shard) allowedJoin(slot uint32, ss *session, l *lane, tag []byte) (klin
 	if !s.grants.get(ss.grants).CanSubscribe(name, s.user(ss)) {
 		return klink.CodeForbidden, "the token does not allow this tag"
 	}
-	return s.join(slot, l, tag)
+	return s.join(slot, l, tag, s.mgr.cfg.MaxTags)
 }
 
 // subscribe joins tags. The index has them before the answer is sent, so the answer is a barrier.
@@ -39,6 +49,9 @@ func (s *Shard) subscribe(slot uint32, ss *session, f *frame.Subscribe) {
 	res := s.results[:0]
 	for i := range f.Tags {
 		code, text := s.allowedJoin(slot, ss, l, f.Tags[i].Tag)
+		if i >= maxTexts {
+			text = ""
+		}
 		res = append(res, frame.TagResult{Tag: string(f.Tags[i].Tag), Error: code, Text: text})
 	}
 	s.buf = frame.AppendSubscribed(s.buf[:0], &frame.Subscribed{ID: f.ID, Tags: res, Barrier: true})
@@ -49,11 +62,13 @@ func (s *Shard) subscribe(slot uint32, ss *session, f *frame.Subscribe) {
 func (s *Shard) unsubscribe(slot uint32, ss *session, f *frame.Unsubscribe) {
 	l := s.apps.at(ss.app)
 	res := s.results[:0]
-	for _, tag := range f.Tags {
+	for i, tag := range f.Tags {
 		r := frame.TagResult{Tag: string(tag)}
 		s.keyBuf = appendTagKey(s.keyBuf[:0], l, tag)
 		if left, _ := s.index.Leave(slot, string(s.keyBuf)); !left {
-			r.Error, r.Text = klink.CodeNotFound, "this connection does not carry the tag"
+			if r.Error = klink.CodeNotFound; i < maxTexts {
+				r.Text = "this connection does not carry the tag"
+			}
 		}
 		res = append(res, r)
 	}
@@ -62,10 +77,21 @@ func (s *Shard) unsubscribe(slot uint32, ss *session, f *frame.Unsubscribe) {
 	s.answerBody(slot, ss, s.buf)
 }
 
-// ChangeTags applies what a back end changed on a user to one of its sessions and tells the client.
+// ChangeTags applies what a back end changed on a user to one of its sessions and tells the client; for a login under way, when it is admitted.
 func (s *Shard) ChangeTags(h klink.Handle, add, remove []string) {
-	slot, ss := s.live(h)
-	if ss == nil {
+	ss := s.slab.find(h)
+	switch {
+	case ss != nil && ss.state == stateLive:
+		s.changeTags(h.Slot(), ss, add, remove)
+	case ss != nil && ss.state == stateLogin:
+		s.putEarlyTags(h, add, remove)
+	default:
+		s.stats.Stale.Add(1)
+	}
+}
+
+func (s *Shard) changeTags(slot uint32, ss *session, add, remove []string) {
+	if ss.state != stateLive {
 		return
 	}
 	l := s.apps.at(ss.app)
@@ -80,7 +106,7 @@ func (s *Shard) ChangeTags(h klink.Handle, add, remove []string) {
 		if ok && s.index.Has(slot, id) {
 			continue
 		}
-		if code, _ := s.join(slot, l, []byte(t)); code == klink.OK {
+		if code, _ := s.join(slot, l, []byte(t), s.mgr.cfg.MaxTags+backEndTags); code == klink.OK {
 			m.Added = append(m.Added, t)
 		}
 	}

@@ -3,7 +3,8 @@ package frame
 import "fmt"
 
 // Decode reads one ClientFrame. Byte slices in c alias body; c is valid until body changes or c decodes another. A frame without a known
-// kind has [KindUnknown]. After an error c means nothing: a *[TooMany] when a bound was broken, else the bytes are no ClientFrame.
+// kind has [KindUnknown]. An error is a *[TooMany] when a bound was broken: then
+// Kind and the ID, if it came before the list, are right; else the bytes are no ClientFrame, and c means nothing.
 func (c *Client) Decode(body []byte) error {
 	c.Kind = KindPing
 	if len(body) == 0 {
