@@ -124,11 +124,12 @@ func TestJWKSRotation(t *testing.T) {
 	}
 }
 
-// A key that the configuration names itself is not replaced by one of the set.
+// A key that the configuration names itself is not replaced by one of the set, and a secret that everybody can fetch is none.
 func TestOwnKeysWin(t *testing.T) {
 	s := signers(t)
 	src := new(served)
-	src.set(jwksOf(t, s, map[Alg]string{RS256: "hs", EdDSA: "ed"}))
+	published := `{"keys":[{"kty":"oct","kid":"published","k":"` + base64.RawURLEncoding.EncodeToString(secret) + `"},`
+	src.set(strings.Replace(jwksOf(t, s, map[Alg]string{RS256: "hs", EdDSA: "ed"}), `{"keys":[`, published, 1))
 	srv := httptest.NewServer(src)
 	defer srv.Close()
 	v := verifierOf(t, VerifierConfig{}, hsKey(t))
@@ -137,6 +138,9 @@ func TestOwnKeysWin(t *testing.T) {
 	}
 	if a, b := try(t, v, s[RS256], "hs", now), try(t, v, s[HS256], "hs", now); a != "algorithm" || b != "accepted" {
 		t.Errorf("the set's key: %s, the configuration's: %s", a, b)
+	}
+	if got, st := try(t, v, s[HS256], "published", now), v.JWKS(); got != "unknown_key" || st.Keys != 2 || st.PassedOver != 1 {
+		t.Errorf("a published secret: %s, %+v", got, st)
 	}
 }
 

@@ -107,6 +107,22 @@ func TestAgainstAnotherLibrary(t *testing.T) {
 	}
 }
 
+// RFC 9864 names EdDSA with Ed25519 by the curve.
+func TestEd25519ByItsOwnName(t *testing.T) {
+	s := signers(t)
+	v := verifierOf(t, VerifierConfig{}, publicKeys(t, s)...)
+	for _, alg := range []Alg{EdDSA, RS256, ES256} {
+		enc := base64.RawURLEncoding.EncodeToString
+		in := enc([]byte(`{"alg":"Ed25519","kid":"`+s[alg].KID+`"}`)) + "." + enc([]byte(`{"sub":"a","exp":1900000000}`))
+		k := s[alg]
+		sig := must(k.sign(alg, []byte(in)))
+		want := map[bool]string{true: "accepted", false: "algorithm"}[alg == EdDSA]
+		if _, err := v.Verify([]byte(in+"."+enc(sig)), now); reasonOf(err) != want {
+			t.Errorf("%s: %v, want %s", alg, err, want)
+		}
+	}
+}
+
 // Whatever header and claims are signed: what is accepted here, the other library accepts, too, and reads the same user in it.
 func FuzzAgainstAnotherLibrary(f *testing.F) {
 	v := verifierOf(f, VerifierConfig{}, hsKey(f))

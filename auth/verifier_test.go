@@ -204,6 +204,26 @@ func must[T any](v T, err error) T {
 	return v
 }
 
+// A token without kid is checked with the only key, from wherever it is.
+func TestTokenWithoutKid(t *testing.T) {
+	body := `{"sub":"a","exp":1900000000}`
+	v := verifierOf(t, VerifierConfig{}, hsKey(t))
+	if _, err := v.Verify([]byte(signed(t, `{"alg":"HS256"}`, body)), now); err != nil {
+		t.Error(err)
+	}
+	if _, err := v.Verify([]byte(signed(t, `{"alg":"HS256","kid":"x"}`, body)), now); reasonOf(err) != "unknown_key" {
+		t.Errorf("another kid: %v", err)
+	}
+	only := verifierOf(t, VerifierConfig{})
+	if _, err := only.Verify([]byte(signed(t, `{"alg":"HS256"}`, body)), now); reasonOf(err) != "unknown_key" {
+		t.Errorf("no key at all: %v", err)
+	}
+	only.set.Store(&map[string]*Key{"hs": hsKey(t)})
+	if _, err := only.Verify([]byte(signed(t, `{"alg":"HS256"}`, body)), now); err != nil {
+		t.Errorf("the only key is one of the set: %v", err)
+	}
+}
+
 func TestTimesAtTheirBorders(t *testing.T) {
 	v := verifierOf(t, VerifierConfig{Leeway: 30 * time.Second}, hsKey(t))
 	key := SigningKey{KID: "hs", Secret: secret}
@@ -237,6 +257,9 @@ func TestFarDates(t *testing.T) {
 		if err != nil || c.Expires.Unix() != want {
 			t.Errorf("%d: %+v, %v, want %d", exp, c, err, want)
 		}
+	}
+	if _, err := v.Verify([]byte(signed(t, `{"alg":"HS256","kid":"hs"}`, fmt.Sprintf(`{"sub":"a","exp":%d}`, maxDate+1))), now); reasonOf(err) != "claims" {
+		t.Errorf("beyond the year 9999: %v", err)
 	}
 }
 
@@ -288,7 +311,7 @@ func TestTamperingWithSignatures(t *testing.T) {
 		for name, bad := range map[string][]byte{
 			"empty": nil, "cut": sig[:len(sig)-1], "longer": append(slices.Clone(sig), 0), "zeros": make([]byte, len(sig)),
 			"first bit": append([]byte{sig[0] ^ 0x80}, sig[1:]...), "last bit": append(slices.Clone(sig[:len(sig)-1]), sig[len(sig)-1]^1),
-			"a leading zero": append([]byte{0}, sig...), "as ASN.1": must(asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(sig[:len(sig)/2]), new(big.Int).SetBytes(sig[len(sig)/2:])})),
+			"a leading zero": append([]byte{0}, sig...), "a zero before s": slices.Insert(slices.Clone(sig), len(sig)/2, 0), "as ASN.1": must(asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(sig[:len(sig)/2]), new(big.Int).SetBytes(sig[len(sig)/2:])})),
 		} {
 			if err := with(bad); reasonOf(err) != "signature" {
 				t.Errorf("%s, %s: %v", alg, name, err)
