@@ -293,6 +293,25 @@ func TestBehindWithHandshakes(t *testing.T) {
 	idle.hs[0].posted = nil
 }
 
+// TestLateHandshake has a handshake loop look at a client whose time is over: no signature is spent on it. What is kept of the client's first
+// bytes until then is little, whatever came behind its hello.
+func TestLateHandshake(t *testing.T) {
+	b := newByHand(t, func(c *Config) { c.Listeners[0].TLS = true })
+	write(t, b.connect(0), append(clientHello(t), make([]byte, 30000)...))
+	hs := b.hs[0]
+	b.until("it is posted", func() bool { return len(hs.posted) == 1 })
+	m := hs.posted[0]
+	if len(m.first) > firstRead {
+		t.Errorf("%d bytes are kept", len(m.first))
+	}
+	hs.posted, hs.nowMs = nil, m.due
+	hs.begin(m)
+	b.round()
+	if st := b.Stats(); st.TLS.Started != 0 || st.Refused[RefusedTimeout] != 1 || st.Handshaking != 0 {
+		t.Errorf("%d handshakes were begun, %d refused, %d are left", st.TLS.Started, st.Refused[RefusedTimeout], st.Handshaking)
+	}
+}
+
 // TestHandshakeList keeps the order of steps.
 func TestHandshakeList(t *testing.T) {
 	var q handshakeList

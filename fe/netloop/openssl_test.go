@@ -117,8 +117,10 @@ func TestOpenSSL(t *testing.T) {
 					s.command(t, "k") // the client's key is new
 					s.until(t, "KEYUPDATE\n")
 					s.echo(t, "after a key update")
+					before := ts.sentByLoop0()
 					s.command(t, "K") // and it asks for a new one of ours
 					s.until(t, "KEYUPDATE\n")
+					eventually(t, "an answer without other traffic", func() bool { return ts.sentByLoop0() > before })
 					s.echo(t, "after both keys are new")
 				}
 				s.quit(t)
@@ -141,6 +143,11 @@ func TestOpenSSL(t *testing.T) {
 			})
 		}
 	}
+}
+
+func (ts *testServer) sentByLoop0() (n uint64) {
+	ts.echoes[0].do(func() { n = ts.loops[0].hot.bytesOut })
+	return n
 }
 
 // TestOpenSSLCloses looks at the end from OpenSSL's side: it wants a close_notify.
