@@ -16,7 +16,7 @@ func TestCloseCodeTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := regexp.MustCompile("(?m)^\\| (\\d{4}) \\|.*$").FindAllString(string(b), -1)
+	rows := regexp.MustCompile(`(?m)^\| (\d{4}) \|.*$`).FindAllString(string(b), -1)
 	infos := klink.Disconnects()
 	if len(rows) != len(infos) {
 		t.Fatalf("%d rows, %d codes", len(rows), len(infos))

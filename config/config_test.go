@@ -48,11 +48,11 @@ func TestDefaultFileChangesNothing(t *testing.T) {
 // normal makes empty and nil lists equal.
 func normal(c Config) Config {
 	v := reflect.ValueOf(&c).Elem()
-	for i := range v.NumField() {
-		f := v.Field(i)
+	for _, f := range v.Fields() {
+		f := f
 		if f.Kind() == reflect.Struct {
-			for j := range f.NumField() {
-				if g := f.Field(j); g.Kind() == reflect.Slice && g.Len() == 0 {
+			for _, g := range f.Fields() {
+				if g := g; g.Kind() == reflect.Slice && g.Len() == 0 {
 					g.SetZero()
 				}
 			}

@@ -165,7 +165,7 @@ func copyDir(from, to string) bool {
 		return strings.Join(names, " ")
 	}
 	before := list()
-	for _, name := range strings.Fields(before) {
+	for name := range strings.FieldsSeq(before) {
 		if strings.HasPrefix(filepath.Base(name), "new-") {
 			continue
 		}

@@ -48,7 +48,7 @@ func TestSnapshot(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := 0; cut < len(data); cut++ {
+	for cut := range data {
 		if cut > headerBytes+30 && cut < len(data)-30 && cut%97 != 0 {
 			continue
 		}

@@ -96,7 +96,7 @@ func TestListSize(t *testing.T) {
 		return uint32(classWords[class])
 	}
 	const most = 5000
-	for n := uint32(0); n < most; n++ {
+	for n := range uint32(most) {
 		ref, class = a.resize(ref, class, n, n+1)
 		*a.at(ref, class, n) = n
 		if s := size(); s < n+1 || n < maxBlock && s > (n+1)*3/2+1 || n >= maxBlock && s > n+pageWords {

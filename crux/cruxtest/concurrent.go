@@ -2,6 +2,7 @@ package cruxtest
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 
@@ -50,9 +51,7 @@ func books(p *play) {
 	versions := make(map[userVersion]bool)
 	top := make(map[string]klink.Version)
 	for i := range pages {
-		for h, user := range pages[i].admitted {
-			open[h] = user
-		}
+		maps.Copy(open, pages[i].admitted)
 		for _, v := range pages[i].versions {
 			if versions[v] {
 				p.Errorf("version %d of %s was given twice", v.version, v.user)

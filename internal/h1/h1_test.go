@@ -102,11 +102,11 @@ func answer(t *testing.T, r *bufio.Reader) (*http.Response, string) {
 }
 
 func request(path, body string, headers ...string) string {
-	h := ""
+	var h strings.Builder
 	for _, x := range headers {
-		h += x + "\r\n"
+		h.WriteString(x + "\r\n")
 	}
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\n%sContent-Length: %d\r\n\r\n%s", path, h, len(body), body)
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer k\r\n%sContent-Length: %d\r\n\r\n%s", path, h.String(), len(body), body)
 }
 
 func TestServesItsOwnAndHandsOverTheRest(t *testing.T) {

@@ -53,6 +53,7 @@ type conn struct {
 	fd     int32
 	in     []byte // of a request that is not complete
 	out    []byte // not taken by the socket yet
+	armed  bool   // epoll tells when it is writable
 	busy   bool   // an answer is on its way
 	closed bool
 	since  time.Time // of the state it is in: idle, reading, busy
@@ -241,28 +242,44 @@ func (s *Server) reply(c *conn) {
 	s.flush(c)
 }
 
+// flush sends what waits; what the socket does not take goes when it is writable.
 func (s *Server) flush(c *conn) {
-	for len(c.out) > 0 {
-		n, err := unix.Write(int(c.fd), c.out)
-		if errors.Is(err, unix.EAGAIN) {
-			_ = s.ctl(unix.EPOLL_CTL_MOD, int(c.fd), unix.EPOLLIN|unix.EPOLLOUT)
-			return
-		}
-		if err != nil {
-			s.close(c)
-			return
-		}
-		if n == len(c.out) {
-			break
-		}
-		c.out = c.out[:copy(c.out, c.out[n:])]
-		_ = s.ctl(unix.EPOLL_CTL_MOD, int(c.fd), unix.EPOLLIN|unix.EPOLLOUT)
+	if len(c.out) == 0 {
 		return
 	}
+	n, err := unix.Write(int(c.fd), c.out)
+	switch {
+	case errors.Is(err, unix.EAGAIN):
+		n = 0
+	case err != nil:
+		s.close(c)
+		return
+	}
+	if n < len(c.out) {
+		c.out = c.out[:copy(c.out, c.out[n:])]
+		s.arm(c, true)
+		return
+	}
+	s.arm(c, false)
 	if cap(c.out) > 4096 {
 		c.out = nil
 	}
 	c.out = c.out[:0]
+}
+
+// arm tells epoll whether output waits.
+func (s *Server) arm(c *conn, out bool) {
+	if c.armed == out {
+		return
+	}
+	c.armed = out
+	events := uint32(unix.EPOLLIN)
+	if out {
+		events |= unix.EPOLLOUT
+	}
+	if s.ctl(unix.EPOLL_CTL_MOD, int(c.fd), events) != nil {
+		s.close(c)
+	}
 }
 
 // handOver gives the connection to net/http, which begins with the bytes that were read.

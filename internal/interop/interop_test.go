@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,9 +33,7 @@ func start(t *testing.T, host string, flags map[string]string) *process {
 	all := map[string]string{
 		"fe.listen": "['" + host + ":0']", "fe.insecure": "true", "api.listen": host + ":0", "admin.listen": "", "drain.per_second": "10000", "drain.spread": "1ms",
 	}
-	for k, v := range flags {
-		all[k] = v
-	}
+	maps.Copy(all, flags)
 	cfg, err := config.Load("", nil, all)
 	if err != nil {
 		t.Fatal(err)
