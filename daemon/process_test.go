@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -36,9 +37,7 @@ func options(t *testing.T, more map[string]string) Options {
 		"fe.listen": "127.0.0.1:0", "fe.insecure": "true", "api.listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0",
 		"drain.spread": "1s", "fe.loops": "2",
 	}
-	for k, v := range more {
-		flags[k] = v
-	}
+	maps.Copy(flags, more)
 	l, err := config.Load("", nil, flags)
 	if err != nil {
 		t.Fatal(err)
