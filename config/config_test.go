@@ -49,10 +49,9 @@ func TestDefaultFileChangesNothing(t *testing.T) {
 func normal(c Config) Config {
 	v := reflect.ValueOf(&c).Elem()
 	for _, f := range v.Fields() {
-		f := f
 		if f.Kind() == reflect.Struct {
 			for _, g := range f.Fields() {
-				if g := g; g.Kind() == reflect.Slice && g.Len() == 0 {
+				if g.Kind() == reflect.Slice && g.Len() == 0 {
 					g.SetZero()
 				}
 			}
