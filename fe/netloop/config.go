@@ -107,6 +107,7 @@ func (c *Config) check() error {
 		{"listeners", len(c.Listeners), 1, 255},
 		{"max conns", c.MaxConns, 1, math.MaxInt32},
 		{"max frame", c.MaxFrame, 1, math.MaxInt32},
+		{"send buffer", c.SendBuffer, 1, math.MaxInt32},
 		{"max handshakes", c.MaxHandshakes, 1, math.MaxInt32},
 		{"max handshakes per net", c.MaxHandshakesPerNet, 1, math.MaxInt32},
 	} {
@@ -118,6 +119,14 @@ func (c *Config) check() error {
 		if d < time.Millisecond || d > time.Hour {
 			return fmt.Errorf("a timeout of %v is not within 1 ms and 1 h", d)
 		}
+	}
+	switch {
+	case c.MaxInputBytes < 1:
+		return fmt.Errorf("max input bytes: %d is not above 0", c.MaxInputBytes)
+	case !(c.AcceptRate >= 0 && c.AcceptBurst >= 0): // also not a number
+		return fmt.Errorf("accept rate %v and burst %v are not above 0", c.AcceptRate, c.AcceptBurst)
+	case c.Path[0] != '/':
+		return fmt.Errorf("path %q does not begin with a slash", c.Path)
 	}
 	for _, l := range c.Listeners {
 		if !l.TLS && !l.Insecure {

@@ -15,7 +15,7 @@ type Refusal uint8
 const (
 	RefusedConns       Refusal = iota // MaxConns
 	RefusedRate                       // AcceptRate
-	RefusedHandshakes                 // MaxHandshakes: this one, or the oldest in flight in its favour
+	RefusedHandshakes                 // MaxHandshakes: this one, or the oldest in flight in its favour; or so many wait to begin
 	RefusedNet                        // MaxHandshakesPerNet
 	RefusedPlain                      // plaintext where TLS is demanded
 	RefusedTLS                        // TLS where there is none

@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"errors"
+	"math"
 	"net"
 	"strings"
 	"sync"
@@ -78,6 +79,10 @@ func TestListenConfig(t *testing.T) {
 		"loops":                  {NewHandler: handler, Listeners: plain, Loops: 256},
 		"max frame":              {NewHandler: handler, Listeners: plain, MaxFrame: -1},
 		"timeout":                {NewHandler: handler, Listeners: plain, CloseGrace: -1},
+		"send buffer":            {NewHandler: handler, Listeners: plain, SendBuffer: -1},
+		"max input bytes":        {NewHandler: handler, Listeners: plain, MaxInputBytes: -1},
+		"accept rate":            {NewHandler: handler, Listeners: plain, AcceptRate: math.NaN()},
+		"path":                   {NewHandler: handler, Listeners: plain, Path: "connect"},
 		"not one of":             {NewHandler: handler, Listeners: plain, CPUs: []int{-1}},
 		"listen on 127.0.0.1:no": {NewHandler: handler, Listeners: []Listener{{Addr: "127.0.0.1:no", Insecure: true}}},
 	} {
