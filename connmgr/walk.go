@@ -15,6 +15,7 @@ type Registered struct {
 	LoginMs   int64
 	Version   klink.Version
 	IssuedSec int64
+	Degraded  bool // the user state has never heard of it
 }
 
 // Walk calls f with the live sessions of all loops, at most batch at a time. It stops at f's first error. Sessions that come
@@ -58,20 +59,29 @@ func (s *Shard) liveFrom(at uint32, batch int) (list []Registered, next uint32) 
 		list = append(list, Registered{
 			Identity: s.identity(ss), Handle: s.handle(at, ss), Transport: ss.transport, Attempt: ss.attempt,
 			LoginMs: ss.sinceMs, Version: klink.Version(ss.version), IssuedSec: int64(ss.issued),
+			Degraded: ss.flags&flagDegraded != 0,
 		})
 	}
 	return list, at
 }
 
-// SetVersion notes the version that the user state gave a session when it was registered again.
-func (m *Manager) SetVersion(h klink.Handle, v klink.Version) {
-	if s := m.shardOf(h); s != nil {
-		s.Post(TaskFunc(func(s *Shard) {
-			if _, ss := s.live(h); ss != nil {
-				ss.version = uint64(v)
-			}
-		}))
+// Post gives a task to the loop of a handle. False: there is no such loop, or it has ended.
+func (m *Manager) Post(h klink.Handle, t Task) bool {
+	s := m.shardOf(h)
+	return s != nil && s.Post(t)
+}
+
+// Known notes that the user state has registered a session again: under which version, and with which tags of back ends, which the session
+// joins if it missed one while it was not known. False: the session is not live any more.
+func (s *Shard) Known(h klink.Handle, v klink.Version, tags []string) bool {
+	slot, ss := s.live(h)
+	if ss == nil {
+		return false
 	}
+	ss.version = uint64(v)
+	ss.flags &^= flagDegraded
+	s.changeTags(slot, ss, tags, nil)
+	return true
 }
 
 // SetEndpoints changes what Connected tells; before the loops run only.

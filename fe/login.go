@@ -25,7 +25,12 @@ type login struct {
 	err    error // of the token
 	res    crux.Registered
 	regErr error // of the store
+	unsent bool  // the store was not asked, as it had just failed
+	lives  int   // how often a new life of the front end made it register anew
 }
+
+// maxLives bounds that: more means that somebody else uses the id of this front end.
+const maxLives = 3
 
 // Login implements [connmgr.Authority].
 func (n *Node) Login(s *connmgr.Shard, h klink.Handle, c *frame.Connect) {
@@ -61,6 +66,9 @@ func (n *Node) Login(s *connmgr.Shard, h klink.Handle, c *frame.Connect) {
 
 // checked goes on after the token was checked, on the loop.
 func (lg *login) checked() {
+	if !lg.shard.LoginPending(lg.h) {
+		return // it is gone, and must not take the place of another in the user state
+	}
 	if lg.err != nil {
 		lg.shard.Refuse(lg.h, klink.DisconnectUnauthorized, lg.err.Error())
 		return
@@ -77,9 +85,14 @@ func (lg *login) checked() {
 	}
 	r := &lg.reg
 	r.App, r.User = c.App, c.User
-	r.Incarnation = lg.node.incarnation()
 	r.TokenIssued = c.Issued
 	r.Policy, r.Winner, r.MaxDevices = app.Policy, app.Winner, app.MaxDevices
+	lg.register()
+}
+
+// register asks the user state, under the present life of the front end.
+func (lg *login) register() {
+	lg.reg.Incarnation = lg.node.incarnation()
 	if b := lg.node.batch; b != nil {
 		if !b.register(lg) {
 			lg.shard.Refuse(lg.h, klink.DisconnectOverloaded, "too many logins wait for the user state")
@@ -87,7 +100,7 @@ func (lg *login) checked() {
 		return
 	}
 	var one [1]crux.Registration
-	one[0] = *r
+	one[0] = lg.reg
 	res, err := lg.node.cfg.Store.Register(context.Background(), one[:])
 	if err == nil {
 		lg.res = res[0]
@@ -109,29 +122,46 @@ func (lg *login) Run(*connmgr.Shard) {
 // registered goes on after the user state has answered, on the loop.
 func (lg *login) registered() {
 	n := lg.node
+	if lg.regErr == nil && lg.reg.Incarnation != n.incarnation() && lg.lives < maxLives {
+		lg.lives++ // the answer is about a life that is over
+		lg.register()
+		return
+	}
 	degraded := false
 	if lg.regErr != nil {
-		if !n.cfg.Apps[lg.reg.App].Degraded || !errors.Is(lg.regErr, crux.ErrUnavailable) {
+		if !n.cfg.Apps[lg.reg.App].Degraded || !errors.Is(lg.regErr, crux.ErrUnavailable) && !errors.Is(lg.regErr, context.DeadlineExceeded) {
 			n.cfg.Log.Debug("login refused", "reason", "unavailable", "err", lg.regErr)
 			lg.shard.Refuse(lg.h, klink.DisconnectUnavailable, "the user state is away")
+			if n.batch != nil && !lg.unsent {
+				lg.undo() // nothing is known about the effect of the call
+			}
 			return
 		}
 		degraded = true
 		lg.res = crux.Registered{LoginMs: time.Now().UnixMilli()}
 	}
 	if v := lg.res.Verdict; v != crux.Admitted {
+		if v == crux.Fenced {
+			n.fenced()
+		}
 		code, reason := refusal(v)
 		lg.shard.Refuse(lg.h, code, reason)
 		return
 	}
 	lg.fill(degraded)
 	if !lg.shard.Admit(lg.h, &lg.adm) {
-		n.unregister(&crux.Unregistration{
-			App: lg.reg.App, User: lg.reg.User, Device: lg.reg.Device, Incarnation: lg.reg.Incarnation, Handle: lg.h,
-		})
-		return
+		lg.undo()
+	} else if degraded {
+		n.degraded.Store(true)
 	}
 	n.closeReplaced(lg.res.Replaced)
+}
+
+// undo takes back a registration of which nothing became.
+func (lg *login) undo() {
+	lg.node.unregister(&crux.Unregistration{
+		App: lg.reg.App, User: lg.reg.User, Device: lg.reg.Device, Incarnation: lg.reg.Incarnation, Handle: lg.h,
+	})
 }
 
 func (lg *login) fill(degraded bool) {

@@ -24,20 +24,27 @@ type Node struct {
 	exprs    exprCache
 
 	inc        atomic.Pointer[klink.Incarnation]
+	known      klink.Incarnation // under which all sessions are registered; of keepKnown
+	degraded   atomic.Bool       // there may be sessions that the user state does not know
+	renewNow   chan struct{}     // size 1
+	resync     chan struct{}     // size 1
 	draining   atomic.Bool
 	accepting  atomic.Bool
 	leaseOK    atomic.Bool
-	publishing atomic.Int64
+	publishing map[string]*atomic.Int64 // by app
 
 	wg sync.WaitGroup
 }
 
-// Listen binds the listeners and registers the node in the user state. Run must follow.
-func Listen(ctx context.Context, cfg Config) (*Node, error) {
+// Listen binds the listeners. Run must follow, or Close.
+func Listen(_ context.Context, cfg Config) (*Node, error) {
 	if err := cfg.prepare(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg}
+	n := &Node{cfg: cfg, renewNow: make(chan struct{}, 1), resync: make(chan struct{}, 1), publishing: make(map[string]*atomic.Int64)}
+	for name := range cfg.Apps {
+		n.publishing[name] = new(atomic.Int64)
+	}
 	n.inc.Store(&klink.Incarnation{})
 	cfg.Sessions.Endpoints = cfg.Endpoints
 	n.sessions = connmgr.NewManager(cfg.Sessions, n)
@@ -63,11 +70,19 @@ func (n *Node) SetEndpoints(e []string) {
 	n.sessions.SetEndpoints(e)
 }
 
-// Run serves until ctx ends and everything is closed. Call [Node.Drain] first to end in peace.
+// Close frees the listeners of a node that does not run.
+func (n *Node) Close() {
+	n.net.Close()
+	n.sessions.Close()
+}
+
+// Run registers the node in the user state and serves until ctx ends and everything is closed. Call [Node.Drain] first to end in peace.
 func (n *Node) Run(ctx context.Context) error {
 	if err := n.register(ctx); err != nil {
+		n.Close()
 		return err
 	}
+	n.known = n.incarnation()
 	// Workers outlive the loops, which hand them logouts until their last connection is closed.
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.verify.run(work, n.cfg.Verifiers, &n.wg)
@@ -75,10 +90,12 @@ func (n *Node) Run(ctx context.Context) error {
 		n.wg.Go(func() { n.batch.run(work) })
 	}
 	n.wg.Go(func() { n.keepLease(work) })
+	n.wg.Go(func() { n.keepKnown(work) })
 	n.startAdmission()
 	n.accepting.Store(true)
 	err := n.net.Run(ctx)
 	n.accepting.Store(false)
+	n.sessions.Close() // the loops have ended: what is still posted is answered here
 	stop()
 	n.wg.Wait()
 
@@ -94,6 +111,9 @@ func (n *Node) Run(ctx context.Context) error {
 // when all are gone or ctx ends.
 func (n *Node) Drain(ctx context.Context) {
 	n.draining.Store(true)
+	if !n.accepting.Load() {
+		return // there is nobody, and no loop that could do anything
+	}
 	n.net.StopAccepting()
 	n.sessions.Drain(ctx, connmgr.Drain{
 		PerSecond: n.cfg.DrainPerSecond, Spread: n.cfg.DrainSpread, Target: n.cfg.DrainTarget, Reason: "the front end drains",
@@ -126,5 +146,3 @@ func (n *Node) Sessions() *connmgr.Manager { return n.sessions }
 
 // NetStats are the transport's counters.
 func (n *Node) NetStats() netloop.Stats { return n.net.Stats() }
-
-func (n *Node) incarnation() klink.Incarnation { return *n.inc.Load() }

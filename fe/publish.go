@@ -8,8 +8,12 @@ import (
 	"github.com/klinkio/klink/proto/frame"
 )
 
-// maxPublishing bounds the pushes of clients that are under way on this FE.
-const maxPublishing = 4096
+// maxPublishing bounds the pushes of clients that are under way on this FE. The apps share it equally, so that none takes
+// the room of another; each has minPublishing.
+const (
+	maxPublishing = 4096
+	minPublishing = 64
+)
 
 // published is the answer to a Publish on its way back to the loop.
 type published struct {
@@ -30,10 +34,11 @@ func (n *Node) Publish(s *connmgr.Shard, h klink.Handle, f *frame.Publish) {
 		return
 	}
 	ans := &published{h: h, id: f.ID}
+	running := n.publishing[id.App]
 	switch {
 	case n.cfg.Publisher == nil:
 		ans.err = klink.Errorf(klink.CodeUnavailable, "no push service")
-	case n.publishing.Load() >= maxPublishing:
+	case running.Load() >= int64(max(minPublishing, maxPublishing/len(n.publishing))):
 		ans.err = klink.Errorf(klink.CodeOverloaded, "too many publishes under way")
 	}
 	if ans.err != nil {
@@ -47,9 +52,9 @@ func (n *Node) Publish(s *connmgr.Shard, h klink.Handle, f *frame.Publish) {
 		CollapseKey: string(f.CollapseKey), Droppable: f.Droppable, Accepted: now,
 	}
 	ans.push = p.ID
-	n.publishing.Add(1)
+	running.Add(1)
 	n.cfg.Publisher.Publish(p, func(rep klink.Report, err error) {
-		n.publishing.Add(-1)
+		running.Add(-1)
 		ans.rep, ans.err = rep, err
 		s.Post(ans)
 	})

@@ -7,6 +7,7 @@ import (
 	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/auth"
 	"github.com/klinkio/klink/connmgr"
+	"github.com/klinkio/klink/crux"
 	"github.com/klinkio/klink/proto/frame"
 )
 
@@ -40,8 +41,7 @@ func (n *Node) Refresh(s *connmgr.Shard, h klink.Handle, f *frame.Refresh) {
 	}
 	r.raw = append([]byte(nil), f.Token...)
 	if !n.verify.post(r) {
-		r.code, r.reason = klink.DisconnectOverloaded, "too many tokens wait to be checked"
-		r.Run(s)
+		s.RefreshLater(h, f.ID, "too many tokens wait to be checked")
 	}
 }
 
@@ -65,10 +65,7 @@ func (r *refresh) decide() {
 		r.code, r.reason = klink.DisconnectForbidden, "the new token is for somebody else"
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
-	defer cancel()
-	gone, err := r.node.cfg.Store.Revoked(ctx, c.App, c.User, r.who.Device, c.Issued)
-	switch {
+	switch gone, err := r.revoked(); {
 	case err != nil:
 		// Fail closed would end sessions because the store is away: the token is valid by itself, and its
 		// revocation is checked again at the next Connect or Refresh.
@@ -76,6 +73,17 @@ func (r *refresh) decide() {
 	case gone:
 		r.code, r.reason = klink.DisconnectRevoked, "the token was revoked"
 	}
+}
+
+// revoked asks the user state, unless it is known to be away: the workers that check tokens must not wait for it one after the other.
+func (r *refresh) revoked() (bool, error) {
+	if !r.node.LeaseHeld() {
+		return false, crux.ErrUnavailable
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), storeTimeout)
+	defer cancel()
+	c := r.claims
+	return r.node.cfg.Store.Revoked(ctx, c.App, c.User, r.who.Device, c.Issued)
 }
 
 // Run implements [connmgr.Task].
