@@ -40,7 +40,7 @@ type Loop interface {
 	// Index is the loop's number, the one in its handles.
 	Index() int
 
-	// NowMs is the loop's clock: milliseconds of monotonic time since the process started, refreshed
+	// NowMs is the loop's clock: milliseconds of monotonic time since the transport was made, refreshed
 	// once per round of the loop.
 	NowMs() int64
 
@@ -65,7 +65,8 @@ type Loop interface {
 	WakeHere()
 }
 
-// Handler receives the connections of one loop. All callbacks run on the loop's goroutine and must not block.
+// Handler receives the connections of one loop. All callbacks run on the loop's goroutine, or on that of a WakeHere while the loop sleeps,
+// never two at once, and must not block.
 type Handler interface {
 	// OnOpen announces a connection that is ready for frames: after TLS and the WebSocket upgrade.
 	OnOpen(h klink.Handle, in Info)

@@ -202,12 +202,16 @@ func TestCloseDiscardsInput(t *testing.T) {
 		poured := make(chan struct{})
 		go func() {
 			defer close(poured)
+			s, stream := p.(*streamPeer)
 			for range 200 {
-				if p.send(large[:frame.MaxBody]) != nil {
-					return // gorilla refuses to write after a close frame
+				if err := p.send(large[:frame.MaxBody]); err != nil {
+					if stream { // gorilla refuses to write after a close frame
+						t.Errorf("the server stopped to take input: %v", err)
+					}
+					return
 				}
 			}
-			if s, ok := p.(*streamPeer); ok {
+			if stream {
 				_ = s.Conn.(interface{ CloseWrite() error }).CloseWrite()
 			}
 		}()
