@@ -10,6 +10,7 @@ command -v chromium >/dev/null || want+=(chromium)
 command -v protoc >/dev/null || want+=(protobuf-compiler)
 command -v node >/dev/null || want+=(nodejs)
 command -v npm >/dev/null || want+=(npm)
+command -v curl >/dev/null || want+=(curl)
 if [ ${#want[@]} -gt 0 ]; then
   if [ "$(id -u)" -ne 0 ]; then
     echo "setup: missing: ${want[*]}; install them, or run this as root on Debian" >&2
