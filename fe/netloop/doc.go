@@ -19,7 +19,8 @@
 //
 // # Ownership
 //
-// A loop's goroutine owns its connections, buffers and records; other goroutines reach it through its mailbox only. While a handshake
+// A loop's goroutine owns its connections, buffers and records; other goroutines reach it through its mailbox. While it sleeps the caller of a
+// WakeHere may borrow the loop for one round of deferred work, under a lock that the goroutine gives up only to sleep. While a handshake
 // runs, the descriptor is lent to a handshake loop, which reads and writes it; to close it stays with the I/O loop. Bodies given to the
 // handler alias the read buffer, a record in it, or a pooled buffer that is given back after the call.
 //

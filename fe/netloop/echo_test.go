@@ -2,6 +2,7 @@ package netloop
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 )
 
@@ -20,6 +21,19 @@ func TestEcho(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Fatalf("%d bytes came back as %d", n, len(got))
 			}
+		}
+	})
+}
+
+// TestEchoByteByByte cuts everything that a client sends at every place: preface, hello, request, records and frames.
+func TestEchoByteByByte(t *testing.T) {
+	forAll(t, nil, func(t *testing.T, ts *testServer, tr string) {
+		p, err := ts.upon(slowConn{ts.tcp(t, 0)}, tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{0, 1, 125, 126, 128, 500} {
+			roundTrip(t, p, strings.Repeat("x", n))
 		}
 	})
 }
