@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strconv"
 	"testing"
 	"time"
 
@@ -405,6 +406,25 @@ func TestAcceptPauses(t *testing.T) {
 	}
 	b.pass(acceptRest * time.Millisecond)
 	b.until("accepting goes on", func() bool { return b.l.n.accepted.Load() == 1 })
+}
+
+// TestBothFamilies: an address without a host serves IPv4 and IPv6, and an IPv4 client has an IPv4 address.
+func TestBothFamilies(t *testing.T) {
+	b := newByHand(t, func(c *Config) { c.Listeners[0].Addr = ":0" })
+	port := strconv.Itoa(b.Addrs()[0].(*net.TCPAddr).Port)
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		c, err := dialTCP(net.JoinHostPort(host, port), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		n := len(b.opened)
+		write(t, c, []byte{0})
+		b.until("OnOpen", func() bool { return len(b.opened) > n })
+		if got, want := b.infos[n].Remote.String(), c.LocalAddr().String(); got != want {
+			t.Errorf("the client %s has the address %s", want, got)
+		}
+	}
 }
 
 // pair is two connected sockets, the first of them non-blocking.

@@ -31,15 +31,17 @@ func (l *loop) acceptOne(i, fd int) bool {
 	case 0:
 	case unix.EAGAIN:
 		return false
-	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
-		// The queue stays as it is, and asking again at once would spin.
-		l.n.acceptErrors.Add(1)
-		l.turnAway(fd)
-		l.pauseAccepting()
-		return false
-	default:
+	case unix.EINTR, unix.ECONNABORTED, unix.EPROTO, unix.EPERM, unix.ENETDOWN, unix.ENOPROTOOPT, unix.EHOSTDOWN, unix.ENONET,
+		unix.EHOSTUNREACH, unix.EOPNOTSUPP, unix.ENETUNREACH:
 		l.n.acceptErrors.Add(1) // of that one connection: accept(2) passes errors of the network on
 		return true
+	case unix.EMFILE, unix.ENFILE, unix.ENOBUFS, unix.ENOMEM:
+		l.turnAway(fd)
+		fallthrough
+	default: // the queue stays as it is, and asking again at once would spin
+		l.n.acceptErrors.Add(1)
+		l.pauseAccepting()
+		return false
 	}
 	l.n.accepted.Add(1)
 	switch {

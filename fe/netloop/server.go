@@ -89,6 +89,9 @@ func (s *Server) bind(address string) error {
 	if err != nil {
 		return err
 	}
+	if addr.IP == nil && !hasIPv6() {
+		addr.IP = net.IPv4zero
+	}
 	if addr.Port != 0 {
 		// SO_REUSEPORT would quietly share a port that another process of this user listens on. A socket without it is refused.
 		probe, _, err := listen(addr, s.cfg.SendBuffer, false)

@@ -121,6 +121,16 @@ func listen(addr *net.TCPAddr, sendBuffer int, share bool) (fd int, bound *net.T
 	return fd, &out, nil
 }
 
+// hasIPv6 says whether sockets of IPv6, which serve IPv4 too, can be made here.
+func hasIPv6() bool {
+	fd, err := unix.Socket(unix.AF_INET6, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	unix.Close(fd)
+	return true
+}
+
 func sockaddr(a *net.TCPAddr) (family int, sa unix.Sockaddr) {
 	if ip4 := a.IP.To4(); ip4 != nil {
 		return unix.AF_INET, &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(ip4)}

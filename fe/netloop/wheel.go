@@ -3,6 +3,7 @@ package netloop
 const (
 	wheelTick = 50 // ms
 	wheelSize = 256
+	maxBucket = 512 // keys for which an empty bucket keeps its room
 )
 
 // wheel is a lazy timer wheel: whoever has a deadline is put in once, nothing is taken out, and what comes up is asked for its
@@ -43,7 +44,7 @@ func (w *wheel) advance(nowMs int64, due func(key uint64)) {
 		for _, k := range keys {
 			due(k)
 		}
-		if cap(keys) <= 4096 && *b == nil {
+		if cap(keys) <= maxBucket && *b == nil {
 			*b = keys[:0]
 		}
 	}

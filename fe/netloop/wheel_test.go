@@ -12,8 +12,7 @@ func TestWheel(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	at, now := map[uint64]int64{}, int64(0)
 	fired := 0
-	var due func(uint64)
-	due = func(key uint64) {
+	due := func(key uint64) {
 		ms, ok := at[key]
 		switch {
 		case !ok:
