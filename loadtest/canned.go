@@ -20,6 +20,14 @@ func cannedConnected() []byte {
 	})
 }
 
+// cannedSubscribed answers a Subscribe to the two tags of a session.
+func cannedSubscribed() []byte {
+	return frame.AppendSubscribed(nil, &frame.Subscribed{ID: subscribeID, Tags: []frame.TagResult{{Tag: ownTag(1)}, {Tag: commonTag}}, Barrier: true})
+}
+
+// subscribeID is the id of the Subscribe of sessions that send one.
+const subscribeID = 1
+
 // samplePush is a push as it leaves the server.
 func samplePush() *klink.Push {
 	return &klink.Push{

@@ -38,7 +38,7 @@ func heartbeat(ctx context.Context, transport string, o *HeartbeatOptions, r *Re
 	if secure(transport) {
 		under = "tls"
 	}
-	sides, err := rig.pair(transport, under, auth.HS256, o.Sessions, o.Sessions)
+	sides, err := rig.pair(&spec{Transport: transport, Alg: string(auth.HS256)}, under, o.Sessions, o.Sessions)
 	if err != nil {
 		return err
 	}

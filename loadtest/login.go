@@ -18,19 +18,21 @@ type LoginOptions struct {
 type loginCase struct {
 	name, transport string
 	alg             auth.Alg
+	apart           bool // Subscribe is a frame of its own
 	goal            goal
 }
 
 func loginCases() []loginCase {
 	return []loginCase{
-		{"tcp HS256", "tcp", auth.HS256, goals(1.9, 1.4)},
-		{"tcp ES256", "tcp", auth.ES256, goal{}},
-		{"tls HS256, ECDSA P-256 certificate, X25519", "tls", auth.HS256, goal{}},
+		{"tcp HS256", "tcp", auth.HS256, true, goals(1.9, 1.4)},
+		{"tcp HS256, tags in Connect", "tcp", auth.HS256, false, goals(1.9, 1.4)},
+		{"tcp ES256", "tcp", auth.ES256, true, goal{}},
+		{"tls HS256, ECDSA P-256 certificate, X25519", "tls", auth.HS256, true, goal{}},
 	}
 }
 
-// Login measures what a new session costs the server: accept, for TLS the full handshake, Connect with a token of its own and two tags, Connected. The floor
-// answers the same exchange with bytes that were made before.
+// Login measures what a new session costs the server: accept, for TLS the full handshake, Connect with a token of its own, Connected, Subscribe to two tags, Subscribed;
+// or Connect with the tags in it, Connected. The floor answers the same exchange with bytes that were made before.
 func Login(ctx context.Context, o *LoginOptions, r *Recorder) error {
 	if o.Rounds < 1 || o.Sessions <= o.Rounds || o.Sessions > MaxSessions {
 		return errSizes
@@ -49,7 +51,7 @@ func login(ctx context.Context, c *loginCase, o *LoginOptions, r *Recorder) erro
 		return err
 	}
 	defer rig.close()
-	sides, err := rig.pair(c.transport, c.transport, c.alg, 0, o.Sessions)
+	sides, err := rig.pair(&spec{Transport: c.transport, Alg: string(c.alg), Apart: c.apart}, c.transport, 0, o.Sessions)
 	if err != nil {
 		return err
 	}
@@ -65,8 +67,8 @@ func login(ctx context.Context, c *loginCase, o *LoginOptions, r *Recorder) erro
 	return nil
 }
 
-// pair starts klink and the floor, each with a swarm of n sessions that may grow to limit.
-func (r *rig) pair(transport, floorTransport string, alg auth.Alg, n, limit int) ([]*side, error) {
+// pair starts klink and the floor, each with a swarm as in sp, with n sessions that may grow to limit.
+func (r *rig) pair(sp *spec, floorTransport string, n, limit int) ([]*side, error) {
 	k, err := r.klink(nil)
 	if err != nil {
 		return nil, err
@@ -75,10 +77,12 @@ func (r *rig) pair(transport, floorTransport string, alg auth.Alg, n, limit int)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.fill(k, transport, alg, n, limit); err != nil {
+	of := *sp
+	if err := r.fillBy(k, sp, n, limit); err != nil {
 		return nil, fmt.Errorf("connect to klink: %w", err)
 	}
-	if err := r.fill(f, floorTransport, alg, n, limit); err != nil {
+	of.Transport = floorTransport
+	if err := r.fillBy(f, &of, n, limit); err != nil {
 		return nil, fmt.Errorf("connect to the floor: %w", err)
 	}
 	return []*side{k, f}, nil

@@ -27,6 +27,7 @@ type spec struct {
 	Max       int    // sessions
 	Window    int    // logins or heartbeats in flight
 	Alg       string // of the tokens: HS256, ES256
+	Apart     bool   // sessions subscribe to their tags after Connected, not within Connect
 	CA        string // PEM file
 }
 

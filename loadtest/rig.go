@@ -108,11 +108,15 @@ const swarmWindow = 64
 
 // fill starts a swarm for a side, which may grow to max sessions, and connects n.
 func (r *rig) fill(s *side, transport string, alg auth.Alg, n, limit int) error {
+	return r.fillBy(s, &spec{Transport: transport, Alg: string(alg)}, n, limit)
+}
+
+// fillBy is fill with more to say about the sessions.
+func (r *rig) fillBy(s *side, sp *spec, n, limit int) error {
+	sp.Role, sp.Addr, sp.First, sp.Max, sp.Window = roleSwarm, s.server.hello.Devices, r.first, limit, swarmWindow
+	sp.Key, sp.CA = r.id.key, r.id.cert
 	var err error
-	s.swarm, err = r.start(&spec{
-		Role: roleSwarm, Transport: transport, Addr: s.server.hello.Devices, First: r.first, Max: limit, Window: swarmWindow,
-		Alg: string(alg), Key: r.id.key, CA: r.id.cert,
-	})
+	s.swarm, err = r.start(sp)
 	r.first += limit
 	if err != nil {
 		return err

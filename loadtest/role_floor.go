@@ -27,7 +27,7 @@ func floorServer(s *spec, l *lines, in *os.File) error {
 		}
 		return l.write(a)
 	}}
-	opts := floor.Options{Answer: cannedConnected(), Control: int(in.Fd()), Ready: orders.ready}
+	opts := floor.Options{Answer: cannedConnected(), Joined: cannedSubscribed(), Control: int(in.Fd()), Ready: orders.ready}
 	if s.Cert != "" {
 		var err error
 		if opts.TLS, err = serverTLS(s.Cert, s.Key); err != nil {

@@ -59,8 +59,9 @@ type swarm struct {
 type phase uint8
 
 const (
-	phaseUpgrade phase = iota // waits for the end of the answer to its upgrade
-	phaseLogin                // waits for Connected
+	phaseUpgrade   phase = iota // waits for the end of the answer to its upgrade
+	phaseLogin                  // waits for Connected
+	phaseSubscribe              // waits for Subscribed
 	phaseLive
 	phaseLost
 )
@@ -343,16 +344,29 @@ func (w *swarm) frame(c *session, kind uint8) {
 			w.beating--
 		}
 	case floor.KindConnected:
-		if c.phase == phaseLogin {
-			c.phase = phaseLive
-			w.dialing--
-			w.open++
+		switch {
+		case c.phase != phaseLogin:
+		case w.spec.Apart:
+			c.phase = phaseSubscribe
+			w.subscribe(c)
+		default:
+			w.live(c)
+		}
+	case floor.KindSubscribed:
+		if c.phase == phaseSubscribe {
+			w.live(c)
 		}
 	case floor.KindGap:
 		w.n.Gaps++
 	case floor.KindError, floor.KindDisconnect, closeFrame:
 		w.n.Refused++
 	}
+}
+
+func (w *swarm) live(c *session) {
+	c.phase = phaseLive
+	w.dialing--
+	w.open++
 }
 
 func (w *swarm) webSocket() bool { return w.spec.Transport == "ws" || w.spec.Transport == "wss" }

@@ -15,20 +15,37 @@ import (
 // tokenLife is how long the tokens of sessions are valid.
 const tokenLife = 24 * time.Hour
 
-// login sends the Connect of a session, with its two tags.
+// login sends the Connect of a session.
 func (w *swarm) login(c *session) {
-	n := w.spec.First + int(c.n)
-	token, err := auth.Mint(w.key, auth.Claims{
-		User: userID(n), Issued: w.issued, Expires: w.issued.Add(tokenLife), Subscribe: []string{"*"},
-	})
+	body, err := w.connectBody(w.spec.First + int(c.n))
 	if err != nil {
 		w.lose(c, err)
 		return
 	}
-	body := frame.AppendConnect(nil, &frame.Connect{
-		Token: []byte(token), Device: []byte(deviceID(n)), Attempt: 1, Tags: [][]byte{[]byte(ownTag(n)), []byte(commonTag)},
-	})
 	w.send(c, w.wrap(body))
+}
+
+// connectBody is the Connect of the n-th session, with its two tags.
+func (w *swarm) connectBody(n int) ([]byte, error) {
+	token, err := auth.Mint(w.key, auth.Claims{
+		User: userID(n), Issued: w.issued, Expires: w.issued.Add(tokenLife), Subscribe: []string{"*"},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make a token: %w", err)
+	}
+	c := frame.Connect{Token: []byte(token), Device: []byte(deviceID(n)), Attempt: 1}
+	if !w.spec.Apart {
+		c.Tags = [][]byte{[]byte(ownTag(n)), []byte(commonTag)}
+	}
+	return frame.AppendConnect(nil, &c), nil
+}
+
+// subscribe joins the tags of a session that has logged in.
+func (w *swarm) subscribe(c *session) {
+	own := ownTag(w.spec.First + int(c.n))
+	w.send(c, w.wrap(frame.AppendSubscribe(nil, &frame.Subscribe{
+		ID: subscribeID, Tags: []frame.TagPosition{{Tag: []byte(own)}, {Tag: []byte(commonTag)}},
+	})))
 }
 
 // beat sends a heartbeat.

@@ -22,6 +22,7 @@ type Server struct {
 	ep, lis int
 	port    int
 	answer  []byte // to a Connect, with its length
+	joined  []byte // to a Subscribe
 	conns   []*conn
 	members []member
 	rbuf    []byte
@@ -50,6 +51,7 @@ type member struct {
 // Options is what a Server is made of.
 type Options struct {
 	Answer  []byte       // body of the frame that answers a Connect
+	Joined  []byte       // and a Subscribe
 	TLS     *tls.Config  // nil: plain TCP
 	Control int          // a descriptor to watch besides
 	Ready   func() error // called when Control can be read; an error ends Run
@@ -57,7 +59,7 @@ type Options struct {
 
 // Listen binds a port of 127.0.0.1.
 func Listen(o *Options) (*Server, error) {
-	s := &Server{answer: frame.AppendStream(nil, o.Answer), rbuf: make([]byte, readSize), control: o.Ready}
+	s := &Server{answer: frame.AppendStream(nil, o.Answer), joined: frame.AppendStream(nil, o.Joined), rbuf: make([]byte, readSize), control: o.Ready}
 	var err error
 	if s.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
 		return nil, err
@@ -253,6 +255,8 @@ func (s *Server) frames(c *conn, b []byte) {
 				s.members = append(s.members, member{fd: c.fd, out: c.out, c: c})
 			}
 			s.send(c.fd, c.out, s.answer)
+		case KindSubscribe:
+			s.send(c.fd, c.out, s.joined)
 		}
 	}
 }

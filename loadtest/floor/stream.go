@@ -5,6 +5,8 @@ const (
 	KindBeat       = 0
 	KindConnect    = 1 // of clients
 	KindConnected  = 1 // of servers
+	KindSubscribe  = 2 // of clients
+	KindSubscribed = 2 // of servers
 	KindPush       = 6
 	KindGap        = 7
 	KindError      = 9
