@@ -50,6 +50,7 @@ type Config struct {
 	MaxConns            int           // what RLIMIT_NOFILE allows, less 64
 	MaxFrame            int           // body of a frame: 64 KiB
 	MaxInputBytes       int64         // partial input of all connections of a loop: 64 MiB
+	MaxOutputBytes      int64         // unsent output of all connections of a loop: 256 MiB
 	MaxHandshakes       int           // in flight over all loops: 2,000
 	MaxHandshakesPerNet int           // of them from one /24, or /56 of IPv6, that is not loopback: 5 %
 	AcceptRate          float64       // connections a second over all loops, before TLS; 0: no limit
@@ -80,6 +81,9 @@ func (c *Config) prepare() error {
 	orTime(&c.CloseGrace, 2*time.Second)
 	if c.MaxInputBytes == 0 {
 		c.MaxInputBytes = 64 << 20
+	}
+	if c.MaxOutputBytes == 0 {
+		c.MaxOutputBytes = 256 << 20
 	}
 	if c.Path == "" {
 		c.Path = "/connect"

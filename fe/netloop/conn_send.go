@@ -116,6 +116,11 @@ func (l *loop) transmit(c *conn, b []byte, shared bool) {
 	}
 	if n < len(b) {
 		l.hot.blocked++
+		if l.outs.bytes+int64(len(b)-n) > l.srv.cfg.MaxOutputBytes {
+			l.n.refused[RefusedOutput].Add(1)
+			l.broken(c)
+			return
+		}
 		c.out = l.outs.hold(b[n:], shared)
 		l.interest(c)
 	}

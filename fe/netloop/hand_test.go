@@ -2,176 +2,17 @@ package netloop
 
 import (
 	"bytes"
-	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"net"
-	"net/netip"
 	"strconv"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/fe/link"
 	"github.com/klinkio/klink/proto/frame"
 )
-
-// byHand is a server with one loop that the test drives itself, round by round, with a clock that it moves. Its handler notes what it
-// is told.
-type byHand struct {
-	*Server
-	t testing.TB
-	l *loop
-
-	opened []klink.Handle
-	infos  []link.Info
-	closed map[klink.Handle]link.CloseReason
-	msgs   []string // bodies that are not empty
-	from   []klink.Handle
-	ready  []klink.Handle
-	alive  int
-	onMsg  func(h klink.Handle, body []byte) // instead of the notes
-}
-
-func (b *byHand) OnOpen(h klink.Handle, in link.Info) {
-	b.opened, b.infos = append(b.opened, h), append(b.infos, in)
-}
-
-func (b *byHand) OnMessage(h klink.Handle, body []byte) {
-	switch {
-	case b.onMsg != nil:
-		b.onMsg(h, body)
-	case len(body) > 0:
-		b.msgs, b.from = append(b.msgs, string(body)), append(b.from, h)
-	}
-}
-
-func (b *byHand) OnAlive(klink.Handle)      { b.alive++ }
-func (b *byHand) OnWritable(h klink.Handle) { b.ready = append(b.ready, h) }
-func (b *byHand) OnRound(int64) int         { return 0 } // never sleep
-
-func (b *byHand) OnClose(h klink.Handle, why link.CloseReason) {
-	if _, twice := b.closed[h]; twice {
-		b.t.Error("OnClose was called twice")
-	}
-	b.closed[h] = why
-}
-
-func newByHand(t testing.TB, change func(*Config)) *byHand {
-	t.Helper()
-	cert, _ := testCert(t)
-	b := &byHand{t: t, closed: map[klink.Handle]link.CloseReason{}}
-	cfg := Config{
-		Listeners: []Listener{{Addr: "127.0.0.1:0", Insecure: true}}, Loops: 1, HandshakeLoops: 1,
-		TLS:        &tls.Config{Certificates: []tls.Certificate{cert}},
-		NewHandler: func(link.Loop) link.Handler { return b },
-	}
-	if change != nil {
-		change(&cfg)
-	}
-	srv, err := Listen(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Server, b.l = srv, srv.loops[0]
-	t.Cleanup(func() {
-		for slot := range b.l.conns.used {
-			b.l.kill(b.l.conns.at(slot))
-		}
-		b.l.reap()
-		b.l.publish()
-		if st := srv.Stats(); st.Conns != 0 || st.InputBytes != 0 || st.OutputBytes != 0 {
-			t.Errorf("left at the end: %d connections, %d bytes of input, %d of output", st.Conns, st.InputBytes, st.OutputBytes)
-		}
-		srv.Close()
-	})
-	return b
-}
-
-func (b *byHand) round() {
-	b.t.Helper()
-	if err := b.l.round(); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-// until runs rounds until f holds.
-func (b *byHand) until(what string, f func() bool) {
-	b.t.Helper()
-	for end := time.Now().Add(hangAfter); !f(); b.round() {
-		if time.Now().After(end) {
-			b.t.Fatalf("this never came: %s", what)
-		}
-	}
-}
-
-// pass lets time pass and runs a round then.
-func (b *byHand) pass(d time.Duration) {
-	b.t.Helper()
-	b.start = b.start.Add(-d)
-	b.round()
-}
-
-// connect makes a connection and waits until the loop has it.
-func (b *byHand) connect(receiveBuffer int) *net.TCPConn {
-	b.t.Helper()
-	before := b.l.n.accepted.Load()
-	c, err := dialTCP(b.Addrs()[0].String(), receiveBuffer)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Cleanup(func() { c.Close() })
-	b.until("the connection is accepted", func() bool { return b.l.n.accepted.Load() > before })
-	return c
-}
-
-// open makes a connection that is ready for frames.
-func (b *byHand) open(receiveBuffer int) (*net.TCPConn, klink.Handle) {
-	b.t.Helper()
-	c := b.connect(receiveBuffer)
-	n := len(b.opened)
-	write(b.t, c, []byte{0})
-	b.until("OnOpen", func() bool { return len(b.opened) > n })
-	return c, b.opened[n]
-}
-
-func (b *byHand) conn(h klink.Handle) *conn { return b.l.conns.at(h.Slot()) }
-
-func write(t testing.TB, w io.Writer, p []byte) {
-	t.Helper()
-	if _, err := w.Write(p); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// block sends until the connection is blocked, and returns what it took.
-func (b *byHand) block(h klink.Handle) (sent []byte) {
-	b.t.Helper()
-	for i := range 10_000 {
-		f := link.NewFrame(bytes.Repeat([]byte{byte(i)}, 10_000))
-		r := b.l.Send(h, f)
-		if r != link.Refused {
-			sent = append(sent, f.Bytes(link.FormStream)...)
-		}
-		if r != link.Accepted {
-			return sent
-		}
-	}
-	b.t.Fatal("it takes everything")
-	return nil
-}
-
-// readAll reads to the end in the background.
-func readAll(c io.Reader) <-chan []byte {
-	got := make(chan []byte, 1) // the reader need not wait
-	go func() {
-		all, _ := io.ReadAll(c)
-		got <- all
-	}()
-	return got
-}
 
 // TestLinger shows the end of a connection step by step: OnClose when our bytes are with the kernel, and never from inside Close; the
 // descriptor lives until the client's FIN, and what still comes is thrown away without a reset.
@@ -274,6 +115,30 @@ func TestMemoryOfInput(t *testing.T) {
 	}
 	if b.l.Send(other, link.NewFrame(nil)) != link.Accepted {
 		t.Error("an idle connection is concerned")
+	}
+}
+
+// TestMemoryOfOutput: the bound of unsent output ends the connection that goes over it, and no other.
+func TestMemoryOfOutput(t *testing.T) {
+	b := newByHand(t, func(c *Config) { c.MaxOutputBytes = 50_000 })
+	_, first := b.open(2048)
+	_, second := b.open(2048)
+	f := link.NewFrame(make([]byte, 40_000))
+	for b.l.Send(first, f) == link.Accepted {
+	}
+	if n := b.l.PendingBytes(first); n == 0 || n > 40_003 {
+		t.Fatalf("%d bytes wait", n)
+	}
+	f = link.NewFrame(make([]byte, 4_000_000)) // more than the kernel takes
+	if r := b.l.Send(second, f); r != link.Refused {
+		t.Errorf("over the bound: %d", r)
+	}
+	b.round()
+	if b.closed[second] != link.CloseError || len(b.closed) != 1 || b.l.n.refused[RefusedOutput].Load() != 1 {
+		t.Errorf("closed %v, counted %d", b.closed, b.l.n.refused[RefusedOutput].Load())
+	}
+	if b.l.outs.bytes > 50_000 {
+		t.Errorf("%d bytes wait in all", b.l.outs.bytes)
 	}
 }
 
@@ -425,76 +290,6 @@ func TestBothFamilies(t *testing.T) {
 			t.Errorf("the client %s has the address %s", want, got)
 		}
 	}
-}
-
-// pair is two connected sockets, the first of them non-blocking.
-func pair(t testing.TB) (a, b int) {
-	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		t.Fatal(err)
-	}
-	return fds[0], fds[1]
-}
-
-// give hands the loop a socket as if it had accepted it.
-func (b *byHand) give(fd int) *conn {
-	b.conns.Add(1)
-	b.l.adopt(0, int32(fd), netip.MustParseAddrPort("127.0.0.1:1"))
-	for slot := range b.l.conns.used {
-		if c := b.l.conns.at(slot); c.fd == int32(fd) && c.state == stFirst {
-			return c
-		}
-	}
-	return nil
-}
-
-// FuzzInput plays bytes to a plain connection, whole and one by one: both must come to the same messages and the same end, and nothing may
-// be left.
-func FuzzInput(f *testing.F) {
-	request := "GET /connect HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: upgrade\r\nSec-WebSocket-Version: 13\r\n" +
-		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: klink.v1\r\n\r\n"
-	f.Add([]byte("\x00\x03abc\x80"))
-	f.Add([]byte("\x05ab"))
-	f.Add([]byte(request + "\x82\x80abcd\x82\x81abcdx\x02\x81abcdx\x89\x80abcd\x80\x81abcdx\x88\x80abcd"))
-	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"))
-	f.Add(append(proxyHeader(1, proxyV4, proxyV4, ""), 0, 1, 'x'))
-	f.Add([]byte("PROXY "))
-	b := newByHand(f, func(c *Config) { c.Listeners[0].ProxyTrusted = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} })
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if len(in) == 0 || prefaceOf(in, false) == prefaceTLS {
-			return
-		}
-		var seen [2][]string
-		for i, step := range []int{len(in), 1} {
-			b.onMsg = func(_ klink.Handle, body []byte) { seen[i] = append(seen[i], string(body)) }
-			fd, peer := pair(t)
-			c := b.give(fd)
-			for p := in; len(p) > 0 && c.state != stDead && c.state != stLinger && !c.has(fDeaf); p = p[min(step, len(p)):] {
-				b.l.setCork(c)
-				b.l.feedTo(c, bytes.Clone(p[:min(step, len(p))]))
-				b.l.uncork(c)
-			}
-			seen[i] = append(seen[i], c.why.String())
-			b.l.kill(c)
-			b.l.reap()
-			unix.Close(peer)
-			if b.l.ins.used != 0 || b.l.outs.bytes != 0 || b.l.conns.live() != 0 {
-				t.Fatalf("left: %d bytes of input, %d of output, %d connections", b.l.ins.used, b.l.outs.bytes, b.l.conns.live())
-			}
-		}
-		if len(seen[0]) != len(seen[1]) {
-			t.Fatalf("whole %q, byte by byte %q", seen[0], seen[1])
-		}
-		for i := range seen[0] {
-			if seen[0][i] != seen[1][i] {
-				t.Fatalf("whole %q, byte by byte %q", seen[0], seen[1])
-			}
-		}
-	})
 }
 
 func TestSlabGenerations(t *testing.T) {

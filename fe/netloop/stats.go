@@ -27,6 +27,7 @@ const (
 	RefusedTimeout                    // too slow to become ready for frames
 	RefusedGone                       // the client left before
 	RefusedMemory                     // MaxInputBytes; also of open connections
+	RefusedOutput                     // MaxOutputBytes; of open connections
 	RefusedRecord                     // a TLS record that breaks the protocol, before the connection was open
 	RefusedDescriptors                // the process or the host has no descriptor left
 	RefusedShutdown                   // the server stops
@@ -35,7 +36,7 @@ const (
 
 var refusalNames = [NumRefusals]string{
 	"max_conns", "accept_rate", "max_handshakes", "handshakes_per_net", "plaintext", "tls_not_offered", "proxy_untrusted",
-	"proxy_header", "handshake", "upgrade", "origin", "timeout", "gone", "input_memory", "record", "descriptors", "shutdown",
+	"proxy_header", "handshake", "upgrade", "origin", "timeout", "gone", "input_memory", "output_memory", "record", "descriptors", "shutdown",
 }
 
 func (r Refusal) String() string { return refusalNames[r] }
