@@ -46,6 +46,35 @@ func TestTrap02_PartialWriteIsNotSealedAgain(t *testing.T) {
 	}
 }
 
+// TestTrap02_BlockedTogether has several connections of one loop wait with sealed bytes at the same time. They are sealed in one scratch
+// buffer, so what waits must be a copy.
+func TestTrap02_BlockedTogether(t *testing.T) {
+	for _, engine := range engines {
+		ts := serve(t, func(c *Config) { c.Loops, c.SendBuffer, c.Engine = 1, 4<<10, engine })
+		const clients = 4
+		body := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, 200_000) }
+		ts.onMessage(func(e *echo, h klink.Handle, msg []byte) bool {
+			e.send(h, link.NewFrame(body(int(msg[0]))))
+			return true
+		})
+		var peers []peer
+		for i := range clients {
+			p := ts.dialSmall(t, []string{"tls", "wss"}[i%2], 2048)
+			if err := p.send([]byte{byte(i)}); err != nil {
+				t.Fatal(err)
+			}
+			peers = append(peers, p)
+		}
+		eventually(t, "all are blocked", func() bool { return ts.Stats().Blocked == clients })
+		for i := range peers { // the last is read first
+			i = clients - 1 - i
+			if b, err := peers[i].recv(); err != nil || !bytes.Equal(b, body(i)) {
+				t.Errorf("client %d: %d bytes, %v", i, len(b), err)
+			}
+		}
+	}
+}
+
 // TestTrap07_ReuseLeavesNothing ends a connection and looks at what it had: the record is wiped, the cache has forgotten its keys, partial
 // input is gone, and the next connection of the slot has another generation.
 func TestTrap07_ReuseLeavesNothing(t *testing.T) {
@@ -295,6 +324,12 @@ func TestRotation(t *testing.T) {
 		if _, resumed := connect(); !resumed {
 			t.Error("keys that were refused are in use")
 		}
+		if err := ts.tickets.rotate(ts.hs); err != nil || len(ts.tickets.own) != 2 {
+			t.Errorf("the server has %d keys of its own after a day, %v", len(ts.tickets.own), err)
+		}
+		if _, resumed := connect(); !resumed {
+			t.Error("a ticket does not outlive the day of its key")
+		}
 		for i, step := range []struct {
 			keys    [][32]byte
 			resumed bool
@@ -305,6 +340,9 @@ func TestRotation(t *testing.T) {
 			if _, resumed := connect(); resumed != step.resumed {
 				t.Errorf("step %d: resumed is %t", i, resumed)
 			}
+		}
+		if err := ts.tickets.rotate(ts.hs); err != nil || len(ts.tickets.own) != 0 {
+			t.Errorf("beside the keys it was given the server made %d, %v", len(ts.tickets.own), err)
 		}
 		if err := ts.SetCertificates(nil); err == nil {
 			t.Error("no certificate at all was accepted")
