@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"math"
 	"net"
 	"strings"
@@ -119,7 +120,7 @@ func TestSizesThatMakeNoBenchAreRefused(t *testing.T) {
 
 // The floor must move as many bytes as klink does.
 func TestControlsAnswerWithAsManyBytesAsKlink(t *testing.T) {
-	rig, err := newRig(t.Context())
+	rig, err := newRig(t.Context(), NewRecorder("test", io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +183,7 @@ func TestWorkersThatCannotWorkSaySo(t *testing.T) {
 }
 
 func TestWorkersRefuseOrdersThatAreNotTheirs(t *testing.T) {
-	rig, err := newRig(t.Context())
+	rig, err := newRig(t.Context(), NewRecorder("test", io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +205,7 @@ func TestWorkersRefuseOrdersThatAreNotTheirs(t *testing.T) {
 }
 
 func TestSwarmSaysWhyItDidNotFinish(t *testing.T) {
-	rig, err := newRig(t.Context())
+	rig, err := newRig(t.Context(), NewRecorder("test", io.Discard))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -80,11 +80,15 @@ func (c *child) ask(o *order) (*answer, error) {
 	return a, c.receive(a)
 }
 
+// endTime is how long a worker may take to end by itself.
+const endTime = 3 * time.Second
+
 // close ends the worker.
 func (c *child) close() {
 	_ = c.in.Close() // the worker may be gone already
-	_ = c.cmd.Process.Kill()
-	_ = c.cmd.Wait() // it was killed
+	kill := time.AfterFunc(endTime, func() { _ = c.cmd.Process.Kill() })
+	defer kill.Stop()
+	_ = c.cmd.Wait() // how it ends does not matter any more
 }
 
 // cpu is what the process has used, user and system, by its CPU clock.

@@ -65,7 +65,7 @@ func Fanout(ctx context.Context, o *FanoutOptions, r *Recorder) error {
 }
 
 func fanout(ctx context.Context, c *fanoutCase, o *FanoutOptions, r *Recorder) error {
-	rig, err := newRig(ctx)
+	rig, err := newRig(ctx, r)
 	if err != nil {
 		return err
 	}

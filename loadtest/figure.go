@@ -36,6 +36,9 @@ func (f *Figure) Reached() bool {
 
 // Recorder writes each figure as a JSON line when it comes, and all of them as a table at the end.
 type Recorder struct {
+	// Profile is a folder that gets a CPU profile of each klink server; empty: none. Being profiled costs a server some CPU.
+	Profile string
+
 	bench   string
 	lines   io.Writer
 	figures []Figure

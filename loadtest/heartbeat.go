@@ -29,7 +29,7 @@ func Heartbeat(ctx context.Context, o *HeartbeatOptions, r *Recorder) error {
 }
 
 func heartbeat(ctx context.Context, transport string, o *HeartbeatOptions, r *Recorder) error {
-	rig, err := newRig(ctx)
+	rig, err := newRig(ctx, r)
 	if err != nil {
 		return err
 	}

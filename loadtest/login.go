@@ -46,7 +46,7 @@ func Login(ctx context.Context, o *LoginOptions, r *Recorder) error {
 }
 
 func login(ctx context.Context, c *loginCase, o *LoginOptions, r *Recorder) error {
-	rig, err := newRig(ctx)
+	rig, err := newRig(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func SessionMemory(ctx context.Context, o *MemoryOptions, r *Recorder) error {
 	if o.Low < 1 || o.High <= o.Low || o.High > MaxSessions {
 		return errSizes
 	}
-	rig, err := newRig(ctx)
+	rig, err := newRig(ctx, r)
 	if err != nil {
 		return err
 	}

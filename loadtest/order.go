@@ -19,6 +19,7 @@ type spec struct {
 	// Servers.
 	Cert, Key string            // PEM files; empty: plain
 	Settings  map[string]string // of klink, over those of the role
+	Profile   string            // file that gets klink's CPU profile at its end
 
 	// Swarms.
 	Transport string // tcp, tls, ws, wss

@@ -26,7 +26,7 @@ func Presence(ctx context.Context, o *PresenceOptions, r *Recorder) error {
 	if o.Sessions < presenceBatch || o.Sessions > MaxSessions || o.Rounds < 1 || o.Queries < 1 {
 		return errSizes
 	}
-	rig, err := newRig(ctx)
+	rig, err := newRig(ctx, r)
 	if err != nil {
 		return err
 	}

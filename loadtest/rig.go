@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/klinkio/klink/auth"
@@ -24,15 +25,17 @@ type rig struct {
 	dir      string
 	id       *identity
 	children []*child
-	first    int // number of the next swarm's first session
+	profile  string // folder, empty: none
+	name     string // of the bench
+	first    int    // number of the next swarm's first session
 }
 
-func newRig(ctx context.Context) (*rig, error) {
+func newRig(ctx context.Context, rec *Recorder) (*rig, error) {
 	dir, err := os.MkdirTemp("", "klink-bench-")
 	if err != nil {
 		return nil, err
 	}
-	r := &rig{dir: dir}
+	r := &rig{dir: dir, profile: rec.Profile, name: rec.bench}
 	r.ctx, r.cancel = context.WithTimeout(ctx, benchTime)
 	if r.id, err = newIdentity(dir); err != nil {
 		r.close()
@@ -79,7 +82,11 @@ func secure(transport string) bool { return transport == "tls" || transport == "
 
 // klink starts the server under test.
 func (r *rig) klink(settings map[string]string) (*side, error) {
-	c, err := r.start(&spec{Role: roleKlink, Cert: r.id.cert, Key: r.id.key, Settings: settings})
+	s := spec{Role: roleKlink, Cert: r.id.cert, Key: r.id.key, Settings: settings}
+	if r.profile != "" {
+		s.Profile = filepath.Join(r.profile, fmt.Sprintf("%s-%s.pprof", r.name, time.Now().Format("150405.000")))
+	}
+	c, err := r.start(&s)
 	if err != nil {
 		return nil, err
 	}

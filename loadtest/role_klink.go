@@ -3,11 +3,13 @@ package loadtest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"os"
 	"runtime"
+	"runtime/pprof"
 	"strconv"
 	"strings"
 
@@ -38,6 +40,13 @@ func klinkServer(ctx context.Context, s *spec, l *lines) error {
 	defer end()
 	failed := make(chan error, 1) // Run's result, read at the end
 	go func() { failed <- p.Run(run) }()
+	if s.Profile != "" {
+		stop, err := profile(s.Profile)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
 	a := p.Addresses()
 	if err := l.write(&answer{Devices: a.Devices[0].String(), API: a.API.String()}); err != nil {
 		return err
@@ -58,6 +67,21 @@ func klinkServer(ctx context.Context, s *spec, l *lines) error {
 		}
 		return nil, unknownOrder(o)
 	})
+}
+
+// profile writes a CPU profile from now on until stop is called.
+func profile(name string) (stop func(), err error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("CPU profile: %w", err)
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = f.Close() // a profile that is cut short shows it by itself
+	}, nil
 }
 
 // ownMemory collects garbage twice, the second time for what finalizers and sync.Pool held, and reads what is left.

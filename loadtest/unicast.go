@@ -28,7 +28,7 @@ func Unicast(ctx context.Context, o *UnicastOptions, r *Recorder) error {
 	if o.Sessions < 1 || o.Sessions > MaxSessions || o.Rounds < 1 || o.Pushes < unicastBatch {
 		return errSizes
 	}
-	rig, err := newRig(ctx)
+	rig, err := newRig(ctx, r)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/klinkio/klink/loadtest"
 )
 
+// benchProfile is the flag for profiles.
+const benchProfile = "profile"
+
 func benchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure a server on this machine against control programs", GroupID: "server", Args: cobra.NoArgs,
@@ -17,6 +20,7 @@ func benchCommand() *cobra.Command {
 			"output and a table on standard error. CPU is that of the server process; bars are on ratios, bytes and counts. The machine should be idle\n" +
 			"and the limit of open files at least 20,000.",
 	}
+	c.PersistentFlags().String(benchProfile, "", "folder that gets a CPU profile of each server measured; that costs the server some CPU")
 	c.AddCommand(benchMemory(), benchFanout(), benchLogin(), benchHeartbeat(), benchUnicast(), benchPresence())
 	return c
 }
@@ -33,11 +37,12 @@ func benchWorker() *cobra.Command {
 func measure(cmd *cobra.Command, name string, bench func(context.Context, *loadtest.Recorder) error) error {
 	ctx, stop := interruptible(cmd)
 	defer stop()
-	return record(ctx, name, cmd.OutOrStdout(), cmd.ErrOrStderr(), bench)
+	return record(ctx, name, cmd.Flag(benchProfile).Value.String(), cmd.OutOrStdout(), cmd.ErrOrStderr(), bench)
 }
 
-func record(ctx context.Context, name string, out, notes io.Writer, bench func(context.Context, *loadtest.Recorder) error) error {
+func record(ctx context.Context, name, profile string, out, notes io.Writer, bench func(context.Context, *loadtest.Recorder) error) error {
 	r := loadtest.NewRecorder(name, out)
+	r.Profile = profile
 	if err := bench(ctx, r); err != nil {
 		return err
 	}
