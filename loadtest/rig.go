@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/klinkio/klink/auth"
 )
 
@@ -120,6 +122,9 @@ func (r *rig) fill(s *side, transport string, alg auth.Alg, n, limit int) error 
 
 // fillBy is fill with more to say about the sessions.
 func (r *rig) fillBy(s *side, sp *spec, n, limit int) error {
+	if err := descriptors(limit); err != nil {
+		return err
+	}
 	sp.Role, sp.Addr, sp.First, sp.Max, sp.Window = roleSwarm, s.server.hello.Devices, r.first, limit, swarmWindow
 	sp.Key, sp.CA = r.id.key, r.id.cert
 	var err error
@@ -129,6 +134,21 @@ func (r *rig) fillBy(s *side, sp *spec, n, limit int) error {
 		return err
 	}
 	return s.grow(n)
+}
+
+// spareDescriptors is what a server opens besides its connections.
+const spareDescriptors = 200
+
+// descriptors checks that a process can hold so many connections.
+func descriptors(sessions int) error {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &l); err != nil {
+		return fmt.Errorf("read the limit of descriptors: %w", err)
+	}
+	if need := uint64(sessions + spareDescriptors); l.Cur < need {
+		return fmt.Errorf("%d sessions need %d descriptors in one process, the limit (ulimit -n) is %d: raise it or ask for fewer sessions", sessions, need, l.Cur)
+	}
+	return nil
 }
 
 // grow connects until there are n sessions.
