@@ -20,6 +20,7 @@ type Answer struct {
 	Type      string // Content-Type
 	RequestID string
 	Retry     string // Retry-After, empty: none
+	Challenge string // WWW-Authenticate, empty: none
 	Body      []byte // used again for the next request: append to Body[:0]
 
 	s     *Server
@@ -59,6 +60,10 @@ func (s *Server) appendHead(b []byte, a *Answer) []byte {
 	if a.Retry != "" {
 		b = append(b, "\r\nRetry-After: "...)
 		b = append(b, a.Retry...)
+	}
+	if a.Challenge != "" {
+		b = append(b, "\r\nWWW-Authenticate: "...)
+		b = append(b, a.Challenge...)
 	}
 	b = append(b, "\r\nDate: "...)
 	b = append(b, s.date...)

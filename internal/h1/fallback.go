@@ -21,22 +21,23 @@ func newFallback(addr net.Addr) *fallback {
 	return f
 }
 
-// put takes over the descriptor.
-func (f *fallback) put(fd int32, prefix []byte) {
+// put takes over the descriptor. It reports whether net/http gets the connection.
+func (f *fallback) put(fd int32, prefix []byte) bool {
 	file := os.NewFile(uintptr(fd), "api")
 	c, err := net.FileConn(file)
 	file.Close() // FileConn has its own
 	if err != nil {
-		return
+		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
 		c.Close()
-		return
+		return false
 	}
 	f.queue = append(f.queue, &replayed{Conn: c, prefix: prefix})
 	f.cond.Signal()
+	return true
 }
 
 // Accept implements [net.Listener].

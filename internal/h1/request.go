@@ -40,7 +40,7 @@ var headers = [...]struct {
 	{"content-encoding", true}, {"trailer", true}, {"te", true}, {"x-http-method-override", true},
 }
 
-// parse reads one request from the start of in. n is how many bytes it takes.
+// parse reads one request from the start of in. n is how many bytes it takes, where that is known: 0 for one without its whole head.
 func parse(in []byte, lines []string, r *Request) (v verdict, n int) {
 	route, v := requestLine(in, lines)
 	if v != whole {
@@ -59,7 +59,7 @@ func parse(in []byte, lines []string, r *Request) (v verdict, n int) {
 		return foreign, 0
 	}
 	if n = end + 4 + size; len(in) < n {
-		return short, 0
+		return short, n
 	}
 	r.Body = in[end+4 : n : n]
 	return whole, n
@@ -118,6 +118,7 @@ func (r *Request) set(k int, value []byte, size int) (int, bool) {
 	switch headers[k].name {
 	case "host":
 		r.Host = value
+		return size, hostBytes(value)
 	case "authorization":
 		r.Authorization = value
 	case "content-type":
@@ -168,6 +169,18 @@ func tokens(b []byte) bool {
 		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_':
 		default:
 			return false // others are allowed and rare: net/http knows them
+		}
+	}
+	return true
+}
+
+// hostBytes reports whether a Host header is plainly a name or an address with its port; what else may be there is net/http's affair.
+func hostBytes(b []byte) bool {
+	for _, c := range b {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.', c == ':', c == '[', c == ']':
+		default:
+			return false
 		}
 	}
 	return true

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -45,7 +44,12 @@ type Server struct {
 	rbuf  []byte
 	done  chan struct{}
 
-	served, handed atomic.Uint64
+	running, ended bool // guarded by mu: Serve has begun; nothing is left of the server
+
+	held   int  // bytes of partial input of all connections
+	paused bool // not accepting until the next sweep
+
+	stats counters
 }
 
 // conn is one connection. The loop owns it.
@@ -53,8 +57,10 @@ type conn struct {
 	fd     int32
 	in     []byte // of a request that is not complete
 	out    []byte // not taken by the socket yet
-	armed  bool   // epoll tells when it is writable
+	need   int    // that many bytes are a whole request, as far as is known
+	events uint32 // that epoll tells of
 	busy   bool   // an answer is on its way
+	eof    bool   // the client sends nothing more
 	closed bool
 	since  time.Time // of the state it is in: idle, reading, busy
 	req    Request
@@ -63,30 +69,41 @@ type conn struct {
 
 // New makes a server that takes over the listener.
 func New(ln *net.TCPListener, cfg Config) (*Server, error) {
-	f, err := ln.File() // a second descriptor of the same socket; ln is closed at the end
+	s := &Server{
+		cfg: cfg, ln: ln, lnFD: -1, ep: -1, wakeFD: -1, conns: make(map[int32]*conn), rbuf: make([]byte, 64<<10),
+		done: make(chan struct{}), fallback: newFallback(ln.Addr()),
+	}
+	if err := s.open(); err != nil {
+		s.cleanup()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Server) open() error {
+	f, err := s.ln.File() // a second descriptor of the same socket; ln is closed at the end
 	if err != nil {
-		return nil, fmt.Errorf("listener: %w", err)
+		return fmt.Errorf("listener: %w", err)
 	}
 	defer f.Close()
-	s := &Server{cfg: cfg, ln: ln, conns: make(map[int32]*conn), rbuf: make([]byte, 64<<10), done: make(chan struct{}), fallback: newFallback(ln.Addr())}
 	if s.lnFD, err = unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		return nil, fmt.Errorf("listener: %w", err)
+		return fmt.Errorf("listener: %w", err)
 	}
 	if err := unix.SetNonblock(s.lnFD, true); err != nil {
-		return nil, fmt.Errorf("listener: %w", err)
+		return fmt.Errorf("listener: %w", err)
 	}
 	if s.ep, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("epoll: %w", err)
+		return fmt.Errorf("epoll: %w", err)
 	}
 	if s.wakeFD, err = unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC); err != nil {
-		return nil, fmt.Errorf("eventfd: %w", err)
+		return fmt.Errorf("eventfd: %w", err)
 	}
 	for _, fd := range [...]int{s.lnFD, s.wakeFD} {
 		if err := s.ctl(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN); err != nil {
-			return nil, fmt.Errorf("epoll: %w", err)
+			return fmt.Errorf("epoll: %w", err)
 		}
 	}
-	return s, nil
+	return nil
 }
 
 func (s *Server) ctl(op, fd int, events uint32) error {
@@ -96,18 +113,22 @@ func (s *Server) ctl(op, fd int, events uint32) error {
 // Fallback is the listener whose connections net/http has to serve. It outlives Serve; the server of net/http closes it.
 func (s *Server) Fallback() net.Listener { return s.fallback }
 
-// Counts are the requests served here, and the connections given to net/http.
-func (s *Server) Counts() (served, handed uint64) { return s.served.Load(), s.handed.Load() }
-
-// Serve runs the loop until Shutdown. It returns the error that ended it, nil after Shutdown.
+// Serve runs the loop until Shutdown. It returns the error that ended it, nil after Shutdown. It is called once.
 func (s *Server) Serve() error {
+	s.mu.Lock()
+	if s.ended {
+		s.mu.Unlock()
+		return nil
+	}
+	s.running = true
+	s.mu.Unlock()
 	defer close(s.done)
 	defer s.cleanup()
 	events := make([]unix.EpollEvent, 128)
 	swept := time.Now()
 	for {
 		wait := -1
-		if len(s.conns) > 0 {
+		if len(s.conns) > 0 || s.paused {
 			wait = 1000
 		}
 		n, err := unix.EpollWait(s.ep, events, wait)
@@ -135,15 +156,8 @@ func (s *Server) event(ev *unix.EpollEvent) {
 		var b [8]byte
 		_, _ = unix.Read(s.wakeFD, b[:])
 	default:
-		c := s.conns[ev.Fd]
-		if c == nil {
-			return
-		}
-		if ev.Events&unix.EPOLLOUT != 0 {
-			s.flush(c)
-		}
-		if ev.Events&^unix.EPOLLOUT != 0 && !c.closed {
-			s.read(c)
+		if c := s.conns[ev.Fd]; c != nil {
+			s.ready(c, ev.Events)
 		}
 	}
 }
@@ -151,171 +165,45 @@ func (s *Server) event(ev *unix.EpollEvent) {
 func (s *Server) accept() {
 	for range 64 {
 		fd, _, err := unix.Accept4(s.lnFD, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
-		if err != nil {
-			if !errors.Is(err, unix.EAGAIN) {
-				time.Sleep(time.Millisecond) // out of descriptors: the queue stays, and this must not spin
-			}
+		switch {
+		case err == nil:
+		case errors.Is(err, unix.EAGAIN):
+			return
+		case errors.Is(err, unix.ECONNABORTED), errors.Is(err, unix.EINTR):
+			continue
+		default: // out of descriptors or memory: the queue stays, and this must neither spin nor wait
+			s.stats.acceptErrors.Add(1)
+			s.paused = s.ctl(unix.EPOLL_CTL_MOD, s.lnFD, 0) == nil
 			return
 		}
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // without it answers come later, nothing else
-		c := &conn{fd: int32(fd), since: time.Now()}
+		c := &conn{fd: int32(fd), events: unix.EPOLLIN, since: time.Now()}
 		c.ans.c, c.ans.s = c, s
 		if s.ctl(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != nil {
+			s.stats.acceptErrors.Add(1)
 			unix.Close(fd)
 			continue
 		}
 		s.conns[c.fd] = c
+		s.stats.open.Add(1)
 	}
 }
 
-func (s *Server) read(c *conn) {
-	n, err := unix.Read(int(c.fd), s.rbuf)
-	switch {
-	case errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR):
-		return
-	case err != nil || n <= 0:
-		s.close(c)
-		return
-	}
-	if c.busy { // pipelined: it waits for the answer before
-		if c.in = append(c.in, s.rbuf[:n]...); len(c.in) > maxHead+maxBody {
-			s.close(c)
-		}
-		return
-	}
-	in := s.rbuf[:n]
-	if len(c.in) > 0 {
-		c.in = append(c.in, in...)
-		in = c.in
-	} else {
-		c.since = time.Now()
-	}
-	s.requests(c, in)
-}
-
-// requests serves the whole requests at the start of in and keeps the rest.
-func (s *Server) requests(c *conn, in []byte) {
-	for len(in) > 0 && !c.busy && !c.closed {
-		v, n := parse(in, s.cfg.Lines, &c.req)
-		if v == short {
-			break
-		}
-		if v == foreign || !s.serve(c) {
-			s.handOver(c, in)
-			return
-		}
-		in = in[n:]
-	}
-	if c.closed {
-		return
-	}
-	if len(in) == 0 {
-		c.in = nil // an idle connection holds no buffer
-		return
-	}
-	c.in = append(c.in[:0:0], in...)
-}
-
-// serve asks the handler. An answer that is there when it returns is written at once; a later one wakes the loop.
-func (s *Server) serve(c *conn) bool {
-	c.ans.state.Store(serving)
-	c.busy, c.since = true, time.Now()
-	if !s.cfg.Handler(&c.req, &c.ans) {
-		c.busy = false
-		return false
-	}
-	s.served.Add(1)
-	if c.ans.state.Swap(returned) == answered {
-		s.reply(c)
-	}
-	return true
-}
-
-// reply writes the answer that the handler has made.
-func (s *Server) reply(c *conn) {
-	c.busy, c.since = false, time.Now()
-	c.out = s.appendHead(c.out, &c.ans)
-	c.out = append(c.out, c.ans.Body...)
-	if cap(c.ans.Body) > 64<<10 {
-		c.ans.Body = nil
-	}
-	s.flush(c)
-}
-
-// flush sends what waits; what the socket does not take goes when it is writable.
-func (s *Server) flush(c *conn) {
-	if len(c.out) == 0 {
-		return
-	}
-	n, err := unix.Write(int(c.fd), c.out)
-	switch {
-	case errors.Is(err, unix.EAGAIN):
-		n = 0
-	case err != nil:
-		s.close(c)
-		return
-	}
-	if n < len(c.out) {
-		c.out = c.out[:copy(c.out, c.out[n:])]
-		s.arm(c, true)
-		return
-	}
-	s.arm(c, false)
-	if cap(c.out) > 4096 {
-		c.out = nil
-	}
-	c.out = c.out[:0]
-}
-
-// arm tells epoll whether output waits.
-func (s *Server) arm(c *conn, out bool) {
-	if c.armed == out {
-		return
-	}
-	c.armed = out
-	events := uint32(unix.EPOLLIN)
-	if out {
-		events |= unix.EPOLLOUT
-	}
-	if s.ctl(unix.EPOLL_CTL_MOD, int(c.fd), events) != nil {
-		s.close(c)
-	}
-}
-
-// handOver gives the connection to net/http, which begins with the bytes that were read.
-func (s *Server) handOver(c *conn, in []byte) {
-	if len(c.out) > 0 { // an answer of ours must go first: as good as never, and the client may try again
-		s.close(c)
-		return
-	}
-	prefix := append([]byte(nil), in...)
-	_ = s.ctl(unix.EPOLL_CTL_DEL, int(c.fd), 0)
-	delete(s.conns, c.fd)
-	c.closed = true
-	s.handed.Add(1)
-	s.fallback.put(c.fd, prefix)
-}
-
-func (s *Server) close(c *conn) {
-	if c.closed {
-		return
-	}
-	c.closed = true
-	delete(s.conns, c.fd)
-	unix.Close(int(c.fd))
-}
-
-// sweep closes what has taken too long.
+// sweep closes what has taken too long, and accepts again.
 func (s *Server) sweep(now time.Time) {
+	if s.paused && s.lnFD >= 0 {
+		s.paused = s.ctl(unix.EPOLL_CTL_MOD, s.lnFD, unix.EPOLLIN) != nil
+	}
 	for _, c := range s.conns {
-		limit := s.cfg.IdleTimeout
+		limit, count := s.cfg.IdleTimeout, &s.stats.idle
 		switch {
 		case c.busy || len(c.out) > 0:
-			limit = s.cfg.BusyTimeout
+			limit, count = s.cfg.BusyTimeout, &s.stats.slow
 		case len(c.in) > 0:
-			limit = s.cfg.ReadTimeout
+			limit, count = s.cfg.ReadTimeout, &s.stats.late
 		}
 		if now.Sub(c.since) > limit {
+			count.Add(1)
 			s.close(c)
 		}
 	}
@@ -330,26 +218,23 @@ func (s *Server) takeAnswers() (quit bool) {
 	for _, a := range answers {
 		if c := a.c; !c.closed {
 			s.reply(c)
-			if in := c.in; len(in) > 0 && !c.closed && !c.busy {
-				c.in = nil
-				s.requests(c, in)
-			}
+			s.proceed(c)
 		}
 	}
 	return quit
 }
 
-// drained closes the listener and what is idle, and reports whether nothing is left.
+// drained closes the listener and what has no request under way, and reports whether nothing is left.
 func (s *Server) drained() bool {
 	if s.lnFD >= 0 {
 		unix.Close(s.lnFD)
-		s.lnFD = -1
+		s.lnFD, s.paused = -1, false
 	}
 	s.mu.Lock()
 	cut := s.cut
 	s.mu.Unlock()
 	for _, c := range s.conns {
-		if cut || !c.busy && len(c.out) == 0 {
+		if cut || !c.busy && len(c.out)+len(c.in) == 0 {
 			s.close(c)
 		}
 	}
@@ -369,14 +254,12 @@ func (s *Server) wakeLocked() {
 	}
 }
 
-// Shutdown stops accepting, lets requests that are being served be answered and ends Serve; when ctx ends first, what is left is closed.
+// Shutdown stops accepting, lets requests that have begun be answered and ends Serve; when ctx ends first, the caller has to Close.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	s.quit = true
-	s.mu.Unlock()
-	s.ln.Close()
-	s.wake()
-	for { // Serve has to be running
+	if !s.stop(false) {
+		return nil
+	}
+	for {
 		select {
 		case <-s.done:
 			return nil
@@ -388,14 +271,29 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// Close ends Serve at once and cuts off what is being served.
+// Close ends Serve at once and cuts off what is being served. It also frees a server that never served.
 func (s *Server) Close() error {
-	s.mu.Lock()
-	s.quit, s.cut = true, true
-	s.mu.Unlock()
-	s.wake()
-	<-s.done
+	if s.stop(true) {
+		<-s.done
+	}
 	return nil
+}
+
+// stop tells the loop to end. It reports false when there is nothing to wait for.
+func (s *Server) stop(cut bool) bool {
+	s.mu.Lock()
+	s.quit, s.cut = true, s.cut || cut
+	never := !s.running && !s.ended
+	s.ended = s.ended || never
+	s.mu.Unlock()
+	if never {
+		s.cleanup()
+		close(s.done)
+		return false
+	}
+	s.ln.Close()
+	s.wake()
+	return true
 }
 
 func (s *Server) cleanup() {
@@ -404,10 +302,12 @@ func (s *Server) cleanup() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lnFD >= 0 {
-		unix.Close(s.lnFD)
+	s.ended = true
+	s.ln.Close()
+	for _, fd := range [...]*int{&s.lnFD, &s.ep, &s.wakeFD} {
+		if *fd >= 0 {
+			unix.Close(*fd)
+			*fd = -1
+		}
 	}
-	unix.Close(s.ep)
-	unix.Close(s.wakeFD)
-	s.wakeFD = -1
 }
