@@ -19,7 +19,9 @@ type FanoutOptions struct {
 }
 
 // FanoutCases are the cases of Fanout: transport and frames a flush.
-func FanoutCases() []string { return []string{"tcp 1", "tcp 1 one loop", "tcp 16", "tls 1", "tls 1 all"} }
+func FanoutCases() []string {
+	return []string{"tcp 1", "tcp 1 one loop", "tcp 16", "tls 1", "tls 1 all"}
+}
 
 // fanoutCase is one case.
 type fanoutCase struct {
@@ -99,7 +101,10 @@ func fanout(ctx context.Context, c *fanoutCase, o *FanoutOptions, r *Recorder) e
 	}
 	racers := []*contender{{name: "klink", step: func() (time.Duration, error) { return rig.klinkRound(k, c, o) }}}
 	for _, s := range sides[1:] {
-		racers = append(racers, &contender{name: s.server.role, step: func() (time.Duration, error) { return s.pushRound(c, o) }})
+		racers = append(racers, &contender{name: s.server.role, step: func() (time.Duration, error) { return s.pushRound(c, o, c.frames > 1) }})
+	}
+	if c.frames > 1 {
+		racers = append(racers, &contender{name: "contiguous", step: func() (time.Duration, error) { return sides[1].pushRound(c, o, false) }})
 	}
 	if err := race(o.Rounds, racers...); err != nil {
 		return err
@@ -124,6 +129,9 @@ func (c *fanoutCase) report(racers []*contender, o *FanoutOptions, r *Recorder) 
 	r.Add(name+" n="+strconv.Itoa(o.Sessions), "floor_ratio_high", high, "x, quartile", goal{})
 	if c.goroutines {
 		r.Add(name, "goroutine_ratio", racers[2].ratio(racers[0]), "x", goals(1.35, 1.5))
+	}
+	if c.frames > 1 { // the floor's frames in one buffer and one send, as klink has them
+		r.Add(name+" n="+strconv.Itoa(o.Sessions), "contiguous_ratio", racers[0].ratio(racers[2]), "x", goal{})
 	}
 	for _, k := range racers {
 		r.Add(fmt.Sprintf("%s n=%d", name, o.Sessions), k.name+"_us", k.perOp(ops), "CPU us/message", goal{})
@@ -184,11 +192,11 @@ func allEnqueued(text []byte, n, sessions int) error {
 }
 
 // pushRound lets a control server push as often, in as many writes, and waits until everyone has everything.
-func (s *side) pushRound(c *fanoutCase, o *FanoutOptions) (time.Duration, error) {
+func (s *side) pushRound(c *fanoutCase, o *FanoutOptions, vector bool) (time.Duration, error) {
 	frame := pushFrame()
 	return s.spend(func() error {
 		for range o.Writes {
-			a, err := s.server.ask(&order{Op: opPush, N: c.frames, Frame: frame, Vector: c.frames > 1})
+			a, err := s.server.ask(&order{Op: opPush, N: c.frames, Frame: frame, Vector: vector})
 			if err != nil {
 				return err
 			}
