@@ -46,30 +46,41 @@ func (c *call) authorize(keys Keys, scope string) error {
 	if v := c.r.Header["Authorization"]; len(v) > 0 {
 		header = v[0]
 	}
+	key, err := authorized(keys, header, scope)
+	c.key = key // also of a refused call, for the audit
+	return err
+}
+
+// authorized finds the key that a header shows; besides the error of a scope that it lacks.
+func authorized(keys Keys, header, scope string) (Key, error) {
 	key, err := keys.Check(header)
 	if err != nil {
-		return &failure{kind: problemUnauthorized, detail: err.Error()}
+		return nil, &failure{kind: problemUnauthorized, detail: err.Error()}
 	}
-	c.key = key
 	if scope != "" && !key.Has(scope) {
-		return &failure{kind: problemForbidden, detail: "the API key " + key.Name() + " lacks the scope " + scope}
+		return key, &failure{kind: problemForbidden, detail: "the API key " + key.Name() + " lacks the scope " + scope}
 	}
-	return nil
+	return key, nil
 }
+
+// challenge is the WWW-Authenticate header of a request without a good key.
+const challenge = `Bearer realm="klink"`
 
 // neverRetry is from where on waiting for the rate is pointless: the request costs more than the key ever has at once.
 const neverRetry = time.Hour
 
 // spend takes n requests from the key's rate.
-func (c *call) spend(n int) error {
-	ok, retry := c.key.Allow(n, time.Now())
+func (c *call) spend(n int) error { return spent(c.key, n, time.Now()) }
+
+func spent(key Key, n int, now time.Time) error {
+	ok, retry := key.Allow(n, now)
 	switch {
 	case ok:
 		return nil
 	case retry >= neverRetry && n > 1: // only batches take more than one
 		return &failure{kind: problemLimit, detail: "the batch is larger than the burst of the API key: send smaller ones"}
 	}
-	return &failure{kind: problemRateLimited, detail: "the rate of the API key " + c.key.Name() + " is used up", retry: min(retry, neverRetry)}
+	return &failure{kind: problemRateLimited, detail: "the rate of the API key " + key.Name() + " is used up", retry: min(retry, neverRetry)}
 }
 
 // crossOrigin refuses what a browser sends from a page of another origin.

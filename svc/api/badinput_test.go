@@ -147,6 +147,7 @@ func TestHeaders(t *testing.T) {
 		{"POST", "/v1/push", good, []string{"Authorization", "-"}, 401, "unauthorized", ""},
 		{"POST", "/v1/push", good, []string{"Authorization", "Bearer none"}, 403, "forbidden", "the API key none lacks the scope push"},
 		{"POST", "/v1/push", good, []string{"Idempotency-Key", strings.Repeat("x", 129)}, 400, "invalid", "Idempotency-Key: idempotency key is 129 bytes long, limit 128"},
+		{"POST", "/v1/push", good, []string{"Idempotency-Key", ""}, 400, "invalid", "Idempotency-Key is empty"},
 		{"POST", "/v1/push/batch", `{"items":[]}`, []string{"Idempotency-Key", strings.Repeat("x", 125)}, 400, "invalid", "1 to 124 bytes"},
 		{"POST", "/v1/push", good, []string{"Sec-Fetch-Site", "cross-site"}, 403, "cross_origin", ""},
 		{"POST", "/v1/push", good, []string{"Origin", "https://evil.example"}, 403, "cross_origin", ""},
@@ -308,6 +309,10 @@ func TestForbiddenIsAudited(t *testing.T) {
 	w.do("POST", "/v1/disconnect", `{"user":"ann"}`, "Authorization", "Bearer none")
 	if log := w.log.take(); !strings.Contains(log, `"action":"POST /v1/disconnect","result":"forbidden"`) || !strings.Contains(log, `"key":"none"`) {
 		t.Errorf("audit: %s", log)
+	}
+	w.do("POST", "/v1/disconnect", `{"user":"`+strings.Repeat("x", 100_000)+`"}`)
+	if log := w.log.take(); !strings.Contains(log, `"result":"invalid"`) || len(log) > 1000 {
+		t.Errorf("audit of a long name: %d bytes, %.300s", len(log), log)
 	}
 	w.do("POST", "/v1/push", `{"to":{"users":["ann"]},"text":"secret"}`)
 	w.do("POST", "/v1/push", `{"to":{"users":[""]},"text":"secret"}`)

@@ -90,7 +90,7 @@ func (c *call) appendAnswer(b []byte, a *push.Answer) []byte {
 	if f.kind == problemInternal {
 		c.s.log.Error("push of a batch failed", "request_id", c.id, "err", f.cause)
 	}
-	c.s.metrics.other(f.kind)
+	c.s.metrics.batch.failed(f.kind)
 	b = append(b, '{')
 	b = appendInt(b, "status", problems[f.kind].Status)
 	b = appendProblem(appendName(b, "problem"), f, c.id)

@@ -140,12 +140,15 @@ func (c *call) refuse(err error) problem {
 	h := c.w.Header()
 	setRetry(h, f)
 	if f.kind == problemUnauthorized {
-		h.Set("WWW-Authenticate", `Bearer realm="klink"`)
+		h.Set("WWW-Authenticate", challenge)
 	}
 	c.out = appendProblem(c.out[:0], f, c.id)
 	c.send(problems[f.kind].Status, typeProblem)
 	return f.kind
 }
+
+// maxAudited bounds each text of an audit record in bytes: no identifier is longer.
+const maxAudited = 256
 
 // audit records an administrative call, also a refused one. Users are named, keys by their name only.
 func (c *call) audit(action string, err error, attrs ...slog.Attr) {
@@ -159,6 +162,11 @@ func (c *call) audit(action string, err error, attrs ...slog.Attr) {
 	}
 	if c.key != nil {
 		all = append(all, slog.String("key", c.key.Name()), slog.String("app", c.key.App()))
+	}
+	for i := range attrs { // a refused call may name anything
+		if v := attrs[i].Value; v.Kind() == slog.KindString && len(v.String()) > maxAudited {
+			attrs[i].Value = slog.StringValue(v.String()[:maxAudited] + "...")
+		}
 	}
 	c.s.log.LogAttrs(c.r.Context(), slog.LevelInfo, "audit", append(all, attrs...)...)
 }

@@ -9,8 +9,8 @@
 //
 // # Answers
 //
-// Errors are problem details (RFC 9457) with a stable code, see [Problems]. Every answer carries X-Request-Id, the caller's if it sent one.
-// A refusal that may pass has Retry-After.
+// Errors are problem details (RFC 9457) with a stable code, see [Problems]. Answers of operations and all problems carry X-Request-Id, the
+// caller's if it sent one. A refusal that may pass has Retry-After. What is no HTTP at all gets the plain answer of net/http.
 //
 // # Browsers
 //
@@ -21,5 +21,5 @@
 // # Hot paths
 //
 // Push and presence bodies are read by hand from a pooled buffer; what is kept of a push is copied once. Answers are appended to a pooled
-// buffer. Metrics handles are resolved when the server is made.
+// buffer. Metrics handles are resolved when the server is made. [Hot] serves them without net/http where the store answers from memory.
 package api

@@ -259,7 +259,14 @@ type key struct {
 	scopes    []string
 	budget    int // requests left; negative: no limit
 	burst     int
+	asked     int // calls of Allow
 	mu        sync.Mutex
+}
+
+func (k *key) charged() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.asked
 }
 
 func (k *key) Name() string          { return k.name }
@@ -269,6 +276,7 @@ func (k *key) Has(scope string) bool { return slices.Contains(k.scopes, scope) }
 func (k *key) Allow(n int, _ time.Time) (bool, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.asked++
 	switch {
 	case k.budget < 0:
 		return true, 0

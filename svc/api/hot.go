@@ -12,8 +12,9 @@ import (
 	"github.com/klinkio/klink/svc/push"
 )
 
-// Hot serves the two calls that come thousands of times a second, a push and a presence query that are right, on an event loop of its own. Every
-// other request, also every one that is wrong in any way, goes to net/http with its connection: serve [Hot.Rest] with [Server.HTTP].
+// Hot serves the two calls that come thousands of times a second, a push and a presence query that are right, on an event loop of its own; it also
+// refuses those without a good key, scope or rate, so that a key's checks are counted once. Every other request, also every one that is wrong in
+// another way, goes to net/http with its connection: serve the Fallback of Hot with [Server.HTTP].
 type Hot struct {
 	*h1.Server
 	s      *Server
@@ -37,10 +38,13 @@ func (s *Server) Hot(l net.Listener) (*Hot, error) {
 	h.routes[1] = s.metrics.route("POST", "/v1/presence/query")
 	var err error
 	h.Server, err = h1.New(tcp, h1.Config{
-		Lines: hotLines, Handler: h.serve, IdleTimeout: idleTimeout, ReadTimeout: readHeaderTimeout, BusyTimeout: busyTimeout,
+		Lines: hotLines, Handler: h.serve, IdleTimeout: idleTimeout, ReadTimeout: readTimeout, BusyTimeout: busyTimeout,
 	})
 	return h, err
 }
+
+// hotScopes are what Hot.routes need.
+var hotScopes = [...]string{ScopePush, ScopePresence}
 
 // serve answers a request that is right, on the loop.
 func (h *Hot) serve(r *h1.Request, a *h1.Answer) bool {
@@ -48,21 +52,30 @@ func (h *Hot) serve(r *h1.Request, a *h1.Answer) bool {
 	if t := string(r.ContentType); t != "" && t != "application/json" && t != typeCurl || !s.hostAllowed(string(r.Host)) {
 		return false
 	}
-	key, err := s.keys.Check(string(r.Authorization))
-	if err != nil {
-		return false
-	}
 	a.RequestID = string(r.RequestID)
 	if !decent(a.RequestID) {
 		var b [40]byte
 		a.RequestID = string(strconv.AppendUint(append(b[:0], s.idPrefix...), s.requests.Add(1), 36))
 	}
-	a.Status, a.Type, a.Retry, a.Body = http.StatusOK, typeJSON[0], "", a.Body[:0]
+	a.Status, a.Type, a.Retry, a.Challenge, a.Body = http.StatusOK, typeJSON[0], "", "", a.Body[:0]
+	key, err := authorized(s.keys, string(r.Authorization), hotScopes[r.Route])
+	if err != nil {
+		return h.refuse(h.routes[r.Route], a, err)
+	}
 	h.json.reset(r.Body)
 	if r.Route == 0 {
-		return key.Has(ScopePush) && h.push(key, a)
+		return h.push(key, a)
 	}
-	return key.Has(ScopePresence) && h.query(key, a)
+	return h.query(key, a)
+}
+
+// refuse answers a request that has not begun.
+func (h *Hot) refuse(m *routeMetrics, a *h1.Answer, err error) bool {
+	began := m.begin()
+	h.fail(m, a, err)
+	m.end(began)
+	a.Send()
+	return true
 }
 
 func (h *Hot) push(key Key, a *h1.Answer) bool {
@@ -72,8 +85,8 @@ func (h *Hot) push(key Key, a *h1.Answer) bool {
 	if h.json.finish() != nil || h.s.push.Check(p) != nil {
 		return false
 	}
-	if ok, _ := key.Allow(1, now); !ok {
-		return false
+	if err := spent(key, 1, now); err != nil {
+		return h.refuse(h.routes[0], a, err)
 	}
 	m := h.routes[0]
 	m.begin()
@@ -100,8 +113,8 @@ func (h *Hot) query(key Key, a *h1.Answer) bool {
 		return false
 	}
 	now := time.Now()
-	if ok, _ := key.Allow(1, now); !ok {
-		return false
+	if err := spent(key, 1, now); err != nil {
+		return h.refuse(h.routes[1], a, err)
 	}
 	m := h.routes[1]
 	m.begin()
@@ -122,6 +135,9 @@ func (h *Hot) fail(m *routeMetrics, a *h1.Answer, err error) {
 	m.failed(f.kind)
 	if f.kind == problemInternal {
 		h.s.log.Error("request failed", "request_id", a.RequestID, "err", f.cause)
+	}
+	if f.kind == problemUnauthorized {
+		a.Challenge = challenge
 	}
 	head := http.Header{}
 	setRetry(head, f)

@@ -23,14 +23,17 @@ func TestHotCallsAreServedByTheLoop(t *testing.T) {
 		{"presence", "/v1/presence/query", `{"users":["bob","eve"]}`, "Bearer all", true, 200, `"online":true`},
 		{"unknown field", "/v1/push", `{"to":{"users":["bob"]},"text":"x","ttd":1}`, "Bearer all", false, 400, "ttd"},
 		{"bad expression", "/v1/push", `{"to":{"expr":"a &&"},"text":"x"}`, "Bearer all", false, 400, "expr"},
-		{"no key", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "", false, 401, "unauthorized"},
-		{"no scope", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "Bearer none", false, 403, "forbidden"},
-		{"rate", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "Bearer slow", false, 429, "rate_limited"},
+		{"no key", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "", true, 401, "unauthorized"},
+		{"no scope", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "Bearer none", true, 403, "forbidden"},
+		{"rate", "/v1/push", `{"to":{"users":["bob"]},"text":"x"}`, "Bearer slow", true, 429, "rate_limited"},
 		{"bad user", "/v1/presence/query", `{"users":[""]}`, "Bearer all", false, 400, "users[0]"},
 		{"batch", "/v1/push/batch", `{"pushes":[]}`, "Bearer all", false, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			served, handed := w.hot.Counts()
+			before, charged := w.hot.Stats(), 0
+			if k := w.keys[tc.auth]; k != nil {
+				charged = k.charged()
+			}
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+tc.path, strings.NewReader(tc.body))
 			if err != nil {
 				t.Fatal(err)
@@ -50,12 +53,21 @@ func TestHotCallsAreServedByTheLoop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, h := w.hot.Counts()
-			if hot := s == served+1 && h == handed; hot != tc.hot {
+			after := w.hot.Stats()
+			if hot := after.Served == before.Served+1 && after.Handed == before.Handed; hot != tc.hot {
 				t.Errorf("served by the loop: %v, want %v", hot, tc.hot)
 			}
 			if tc.status != 0 && (res.StatusCode != tc.status || !strings.Contains(string(b), tc.want)) {
 				t.Errorf("%d %s, want %d with %q", res.StatusCode, b, tc.status, tc.want)
+			}
+			if challenged := res.Header.Get("WWW-Authenticate") != ""; challenged != (tc.status == 401) {
+				t.Errorf("WWW-Authenticate %q", res.Header.Get("WWW-Authenticate"))
+			}
+			if retry := res.Header.Get("Retry-After") != ""; retry != (tc.status == 429) {
+				t.Errorf("Retry-After %q", res.Header.Get("Retry-After"))
+			}
+			if k := w.keys[tc.auth]; k != nil && k.charged() > charged+1 {
+				t.Errorf("the key was charged %d times", k.charged()-charged)
 			}
 			if res.Header.Get("X-Request-Id") != "my-id" || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("Date") == "" {
 				t.Errorf("headers %v", res.Header)

@@ -14,6 +14,7 @@ type metrics struct {
 	seconds  *prometheus.HistogramVec
 	inFlight prometheus.Gauge
 	others   [numProblems]prometheus.Counter
+	batch    *routeMetrics // for the items of batches
 }
 
 // routeMetrics are the resolved handles of one route.
@@ -43,6 +44,7 @@ func newMetrics(reg *prometheus.Registry) (*metrics, error) {
 	for i := range m.others {
 		m.others[i] = m.problems.WithLabelValues("none", problems[i].Code)
 	}
+	m.batch = m.route("POST", "/v1/push/batch")
 	if reg == nil {
 		return m, nil
 	}

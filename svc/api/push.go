@@ -34,6 +34,9 @@ func (c *call) push() error {
 	}
 	var once push.Once
 	if v := c.r.Header["Idempotency-Key"]; len(v) > 0 {
+		if v[0] == "" { // the service takes that for none, and the client relies on it
+			return &failure{kind: problemInvalid, detail: "the header Idempotency-Key is empty"}
+		}
 		once = push.Once{Key: v[0], Digest: sha256.Sum256(c.in)}
 	}
 	res, err := c.s.push.Push(c.r.Context(), p, once)

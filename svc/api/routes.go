@@ -81,6 +81,7 @@ func (s *Server) operation(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := s.calls.take(s, w, r)
 		began := m.begin()
+		defer m.end(began) // also after a panic, which net/http reports
 		err := c.prepare(&rt)
 		if err == nil {
 			err = rt.serve(c)
@@ -88,7 +89,6 @@ func (s *Server) operation(rt route) http.Handler {
 		if err != nil {
 			m.failed(c.refuse(err))
 		}
-		m.end(began)
 		s.calls.put(c)
 	})
 }
