@@ -70,16 +70,20 @@ func (m *Manager) Sessions() int {
 	return int(n)
 }
 
-// ask runs f on every shard, on each one's own loop, so at the same time, and waits. It returns early, with an error, when ctx ends or the loops have
+// ask must not be called on a loop. It runs f on every shard, on each one's own loop, so at the same time, and waits. It returns early, with an error, when ctx ends or the loops have
 // ended: f may run all the same, later, so what it writes must not be looked at then.
 func (m *Manager) ask(ctx context.Context, shards []*Shard, f func(s *Shard)) error {
 	done := make(chan struct{}, len(shards)) // one a shard: a late one must not block its loop
 	for _, s := range shards {
-		if !s.Post(TaskFunc(func(s *Shard) {
+		wake, ok := s.box.post(TaskFunc(func(s *Shard) {
 			f(s)
 			done <- struct{}{}
-		})) {
+		}))
+		if !ok {
 			return errStopped()
+		}
+		if wake {
+			s.loop.WakeHere() // f is short, and this goroutine waits for it anyway
 		}
 	}
 	for range shards {
