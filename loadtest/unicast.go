@@ -39,16 +39,30 @@ func Unicast(ctx context.Context, o *UnicastOptions, r *Recorder) error {
 	}
 	n := o.Pushes / unicastBatch * unicastBatch
 	sizes := fmt.Sprintf("n=%d", o.Sessions)
-	single := racersOf(sides, func(s *side) error { return rig.pushSingle(s, o.Sessions, n) })
-	if err := race(o.Rounds, single...); err != nil {
-		return fmt.Errorf("unicast, single: %w", err)
+	for _, c := range []struct {
+		name string
+		push func(s *side, sessions, n int) error
+		goal goal
+	}{
+		{"ws, single", rig.pushSingle, goals(0.75, 0.5)},
+		{fmt.Sprintf("ws, batches of %d", unicastBatch), rig.pushBatches, goal{}},
+	} {
+		before, err := sides[0].counts()
+		if err != nil {
+			return err
+		}
+		racers := racersOf(sides, func(s *side) error { return c.push(s, o.Sessions, n) })
+		if err := race(o.Rounds, racers...); err != nil {
+			return fmt.Errorf("unicast, %s: %w", c.name, err)
+		}
+		after, err := sides[0].counts()
+		if err != nil {
+			return err
+		}
+		r.compare(c.name, racers, n, sizes, "CPU us/push", c.goal)
+		wakes := after["klink_fe_wakes_total"] - before["klink_fe_wakes_total"]
+		r.Add(c.name+", "+sizes, "wakes_per_push", float64(wakes)/float64(n*(o.Rounds+1)), "writes to a loop's event descriptor", goal{})
 	}
-	r.compare("ws, single", single, n, sizes, "CPU us/push", goals(0.75, 0.5))
-	batches := racersOf(sides, func(s *side) error { return rig.pushBatches(s, o.Sessions, n) })
-	if err := race(o.Rounds, batches...); err != nil {
-		return fmt.Errorf("unicast, batches: %w", err)
-	}
-	r.compare(fmt.Sprintf("ws, batches of %d", unicastBatch), batches, n, sizes, "CPU us/push", goal{})
 	return r.Err()
 }
 
