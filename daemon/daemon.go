@@ -49,12 +49,14 @@ type Process struct {
 	presence *presence.Service
 	node     *fe.Node
 	api      *api.Server
+	hot      *api.Hot // nil where net/http serves all of the API
 	registry *prometheus.Registry
 
 	apiListener   net.Listener
 	adminListener net.Listener
 	endpoints     []api.Endpoint
 
+	ready    atomic.Bool // the service manager was told
 	kill     context.CancelFunc
 	killed   context.Context
 	reloadMu sync.Mutex // guards cfg after Start
@@ -82,7 +84,7 @@ func (p *Process) start(ctx context.Context, o *Options) error {
 	if p.store, err = crux.NewEmbedded(crux.EmbeddedConfig{Path: p.cfg.Crux.Path, KeepLastSeen: p.cfg.Crux.KeepLastSeen.Std()}); err != nil {
 		return fmt.Errorf("open the user state: %w", err)
 	}
-	if p.tokens, err = newTokenKeys(ctx, &p.cfg.Auth, p.dev); err != nil {
+	if p.tokens, err = newTokenKeys(ctx, &p.cfg.Auth, p.dev, p.log); err != nil {
 		return err
 	}
 	if err = p.apiKeys.load(&p.cfg.Auth, p.dev); err != nil {
@@ -125,11 +127,20 @@ func (p *Process) startServices(ctx context.Context, o *Options) error {
 		Ready:    []api.Check{{Name: "front_end", Func: func(context.Context) error { return p.node.Ready() }}},
 		Registry: p.registry, Hosts: p.apiHosts(), Page: o.Page, Log: p.log,
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	if p.hot, err = p.api.Hot(p.apiListener); err != nil {
+		return fmt.Errorf("api: %w", err)
+	}
+	return nil
 }
 
 // Close frees what Start opened. It is for a process that does not run.
 func (p *Process) Close() {
+	if p.hot != nil {
+		_ = p.hot.Close()
+	}
 	for _, l := range []net.Listener{p.apiListener, p.adminListener} {
 		if l != nil {
 			_ = l.Close() // nothing was served on it

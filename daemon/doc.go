@@ -6,6 +6,8 @@
 // then the API finishes its requests, and the store closes last. [Process.Kill] cuts the drain short. [Signals] map SIGTERM, SIGINT and SIGHUP
 // to these.
 //
+// The service manager is told of the start, of each reload and of the drain (sd_notify).
+//
 // [Process.Reload] takes certificates, keys, origins and the log level while connections live on, and names the keys whose change needs a restart.
 //
 // [DevFolder] is what `klink dev` keeps for one user of a machine: a certificate for this machine's loopback, and a secret for tokens, so that the

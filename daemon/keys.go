@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"sync/atomic"
 
@@ -19,9 +20,11 @@ const maxKeyFile = 64 << 10
 // tokenKeys is the keys that check device tokens.
 type tokenKeys struct {
 	verifier *auth.Verifier
+	set      bool // there is a JWK set, too
 }
 
-func newTokenKeys(ctx context.Context, c *config.Auth, dev *DevFolder) (*tokenKeys, error) {
+// newTokenKeys reads the keys. A JWK set that is away is no reason not to start where there are other keys: it is asked again.
+func newTokenKeys(ctx context.Context, c *config.Auth, dev *DevFolder, log *slog.Logger) (*tokenKeys, error) {
 	keys, err := readTokenKeys(c, dev)
 	if err != nil {
 		return nil, err
@@ -35,10 +38,14 @@ func newTokenKeys(ctx context.Context, c *config.Auth, dev *DevFolder) (*tokenKe
 	}
 	if c.JWKS != "" {
 		if err := v.UseJWKS(ctx, c.JWKS); err != nil {
-			return nil, fmt.Errorf("auth.jwks: %w", err)
+			away := v.JWKS().Failed > 0 // else the address itself is wrong
+			if !away || len(c.Keys) == 0 || ctx.Err() != nil {
+				return nil, fmt.Errorf("auth.jwks: %w", err)
+			}
+			log.Warn("started without the JWK set, which is asked again; tokens of auth.keys only are accepted until then", "err", err)
 		}
 	}
-	return &tokenKeys{verifier: v}, nil
+	return &tokenKeys{verifier: v, set: c.JWKS != ""}, nil
 }
 
 func (k *tokenKeys) reload(c *config.Auth, dev *DevFolder) error {
@@ -46,8 +53,8 @@ func (k *tokenKeys) reload(c *config.Auth, dev *DevFolder) error {
 	if err != nil {
 		return err
 	}
-	if len(keys) == 0 && c.JWKS == "" {
-		return errors.New("auth.keys and auth.jwks are empty: no device could log in")
+	if len(keys) == 0 && !k.set { // a set that was configured since comes with a restart
+		return errors.New("auth.keys is empty and no auth.jwks is in force: no device could log in")
 	}
 	if err := k.verifier.SetKeys(keys); err != nil {
 		return fmt.Errorf("auth.keys: %w", err)
@@ -146,7 +153,14 @@ func SigningKey(c *config.Auth, kid string) (auth.SigningKey, error) {
 
 // keyring is the API keys in force.
 type keyring struct {
-	now atomic.Pointer[auth.APIKeys]
+	now          atomic.Pointer[auth.APIKeys]
+	missing, bad atomic.Uint64 // refusals by earlier sets
+}
+
+// refused counts the requests without a key, and those with an unknown one.
+func (k *keyring) refused() (missing, bad uint64) {
+	missing, bad = k.now.Load().Refused()
+	return missing + k.missing.Load(), bad + k.bad.Load()
 }
 
 // Check implements api.Keys.
@@ -179,6 +193,10 @@ func (k *keyring) load(c *config.Auth, dev *DevFolder) error {
 	if err != nil {
 		return fmt.Errorf("auth.api_keys: %w", err)
 	}
-	k.now.Store(keys)
+	if last := k.now.Swap(keys); last != nil {
+		missing, bad := last.Refused()
+		k.missing.Add(missing)
+		k.bad.Add(bad)
+	}
 	return nil
 }

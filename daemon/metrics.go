@@ -17,7 +17,7 @@ func newRegistry(p *Process) *prometheus.Registry {
 	})
 	info.Set(1)
 	r.MustRegister(info, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		collector{readNet, p}, collector{readSessions, p}, collector{readState, p}, collector{readServices, p})
+		collector{readNet, p}, collector{readSessions, p}, collector{readState, p}, collector{readServices, p}, collector{readHot, p})
 	return r
 }
 

@@ -60,6 +60,7 @@ func readServices(r *reading, p *Process) {
 	}
 	r.gauge("klink_push_traces", "Pushes that are remembered.", float64(s.Traces))
 	r.gauge("klink_push_trace_bytes", "About what they take.", float64(s.TraceBytes))
+	r.count("klink_push_traces_forgotten_total", "Pushes that were remembered once.", s.Forgotten)
 
 	q := p.presence.Stats()
 	r.count("klink_presence_queries_total", "Presence queries.", q.Queries)
@@ -72,9 +73,50 @@ func readServices(r *reading, p *Process) {
 	for i := range auth.NumReasons {
 		r.count("klink_auth_tokens_refused_total", "Device tokens refused.", v.Refused(i), "reason", i.String())
 	}
+	readJWKS(r, p)
+	missing, bad := p.apiKeys.refused()
+	const refused = "API requests without a good key."
+	r.count("klink_auth_api_keys_refused_total", refused, missing, "reason", "missing")
+	r.count("klink_auth_api_keys_refused_total", refused, bad, "reason", "unknown")
 	for _, k := range p.apiKeys.now.Load().Keys() {
 		used, limited := k.Uses()
 		r.count("klink_auth_api_key_requests_total", "Requests by API key.", used, "key", k.Name())
 		r.count("klink_auth_api_key_limited_total", "Requests refused by the key's rate.", limited, "key", k.Name())
 	}
+}
+
+// readJWKS is the JWK set, if there is one.
+func readJWKS(r *reading, p *Process) {
+	if !p.tokens.set {
+		return
+	}
+	s := p.tokens.verifier.JWKS()
+	r.gauge("klink_auth_jwks_keys", "Keys of the JWK set in force.", float64(s.Keys))
+	r.gauge("klink_auth_jwks_passed_over_keys", "Keys of the JWK set that can't be used here.", float64(s.PassedOver))
+	read := 0.0
+	if !s.At.IsZero() {
+		read = float64(s.At.UnixMilli()) / 1000
+	}
+	r.gauge("klink_auth_jwks_read_timestamp_seconds", "When the JWK set was last read with success, Unix time; 0: never.", read)
+	const reads = "Readings of the JWK set."
+	r.count("klink_auth_jwks_reads_total", reads, s.Refreshed, "result", "ok")
+	r.count("klink_auth_jwks_reads_total", reads, s.Failed, "result", "failed")
+}
+
+// readHot is the HTTP loop of pushes and presence queries.
+func readHot(r *reading, p *Process) {
+	if p.hot == nil {
+		return
+	}
+	s := p.hot.Stats()
+	r.gauge("klink_api_loop_connections", "Connections to the API that its loop has.", float64(s.Open))
+	r.count("klink_api_loop_requests_total", "Requests that the loop answered.", s.Served)
+	r.count("klink_api_loop_handed_over_total", "Connections that the loop gave to net/http.", s.Handed)
+	r.count("klink_api_loop_crowded_total", "Of these, because too much partial input was held.", s.Crowded)
+	r.count("klink_api_loop_accept_errors_total", "Accepts that failed; each is tried again after a pause.", s.AcceptErrors)
+	const closed = "Connections that the loop closed."
+	r.count("klink_api_loop_closed_total", closed, s.Idle, "reason", "idle")
+	r.count("klink_api_loop_closed_total", closed, s.Late, "reason", "request_timeout")
+	r.count("klink_api_loop_closed_total", closed, s.Slow, "reason", "answer_timeout")
+	r.count("klink_api_loop_closed_total", closed, s.Lost, "reason", "no_descriptor")
 }

@@ -42,14 +42,10 @@ func (p *Process) Run(ctx context.Context) error {
 	parts.run("front end", func() error { return p.node.Run(nodeCtx) })
 	web := p.api.HTTP()
 	web.Handler = p.apiHandler()
-	hot, err := p.api.Hot(p.apiListener)
-	if err != nil {
-		return fmt.Errorf("api: %w", err)
-	}
 	rest := p.apiListener
-	if hot != nil {
-		parts.run("api", hot.Serve)
-		rest = hot.Fallback()
+	if p.hot != nil {
+		parts.run("api", p.hot.Serve)
+		rest = p.hot.Fallback()
 	}
 	parts.run("api", func() error { return web.Serve(rest) })
 	admin := p.adminServer()
@@ -65,13 +61,14 @@ func (p *Process) Run(ctx context.Context) error {
 		select { // a front end ends in order only when it has begun
 		case <-started:
 			p.drain(nodeCtx)
+		case <-p.killed.Done():
 		case failed = <-parts.errs:
 		}
 	case failed = <-parts.errs:
 	}
 	p.api.Drain()
-	if hot != nil {
-		shutdown(p.killed, hot)
+	if p.hot != nil {
+		shutdown(p.killed, p.hot)
 	}
 	shutdown(p.killed, web)
 	p.push.Close()
@@ -106,7 +103,8 @@ func (p *Process) announce(ctx context.Context, started chan struct{}) {
 		}
 	}
 	p.log.Info("ready", "fe", p.cfg.Node.ID, "devices", addresses(p.node.Addrs()), "api", p.apiListener.Addr().String(), "version", p.version)
-	p.tell("READY=1\nSTATUS=serving")
+	p.ready.Store(true)
+	p.tell(statusServing)
 }
 
 // drain moves the sessions away: readiness first, so that balancers look elsewhere.
@@ -115,7 +113,7 @@ func (p *Process) drain(ctx context.Context) {
 	n := p.Sessions()
 	p.log.Info("draining", "sessions", n, "ready_delay", c.ReadyDelay.String(), "timeout", c.Timeout.String())
 	// The manager's patience covers all that may still happen; it stops counting its own time.
-	end := c.ReadyDelay.Std() + c.Timeout.Std() + 2*apiGrace
+	end := c.ReadyDelay.Std() + c.Timeout.Std() + 4*apiGrace // three servers, and a little for the rest
 	p.tell(fmt.Sprintf("STOPPING=1\nSTATUS=draining %d sessions\nEXTEND_TIMEOUT_USEC=%d", n, end.Microseconds()))
 	p.api.Drain()
 	ctx, cancel := context.WithTimeout(ctx, (c.ReadyDelay + c.Timeout).Std())

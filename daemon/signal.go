@@ -50,13 +50,25 @@ func (s *Signals) Run(ctx context.Context, p *Process, load func() (*config.Load
 			p.log.Info("signal, draining; a second one ends at once", "signal", sig.String())
 			drain()
 		case <-s.hup:
+			if run.Err() != nil {
+				p.log.Warn("configuration not reloaded: the process drains")
+				continue
+			}
 			p.reload(load)
 		}
 	}
 }
 
-// reload reads the configuration and takes what it can.
+// reload reads the configuration and takes what it can. The service manager is told when it begins and when it has ended, however.
 func (p *Process) reload(load func() (*config.Loaded, error)) {
+	if p.ready.Load() {
+		if line, err := reloading(); err != nil {
+			p.log.Warn("the service manager was not told", "err", err)
+		} else {
+			p.tell(line)
+		}
+		defer p.tell(statusServing)
+	}
 	l, err := load()
 	if err != nil {
 		p.log.Error("configuration not reloaded, the old one stays in force", "err", err)

@@ -31,7 +31,7 @@ func start(t *testing.T, host string, flags map[string]string) *process {
 		t.Fatal(err)
 	}
 	all := map[string]string{
-		"fe.listen": "['" + host + ":0']", "fe.insecure": "true", "api.listen": host + ":0", "admin.listen": "", "drain.per_second": "10000", "drain.spread": "1ms",
+		"fe.listen": "['" + host + ":0']", "fe.insecure": "true", "api.listen": host + ":0", "admin.listen": "", "log.level": "warn", "drain.per_second": "10000", "drain.spread": "1ms",
 	}
 	maps.Copy(all, flags)
 	cfg, err := config.Load("", nil, all)
