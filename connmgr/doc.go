@@ -6,13 +6,26 @@
 // Others post: a [Task], or the loop's part of a push. The [Authority] decides who may log in and is told who left; package fe implements it.
 //
 // The life of a session: open (the connection is there) -> login (Connect is with the authority) -> live -> closing. A connection
-// that does not send Connect within LoginTimeout, is silent for two heartbeat intervals, or whose token ends is closed by the wheel.
+// that does not send Connect within LoginTimeout, is silent for two whole heartbeat intervals, or whose token ends is closed by the wheel. A loop
+// that did not run itself for a while ends nobody for silence before it has read what waits in the sockets.
+//
+// When the transport's loops have ended, [Manager.Close] answers what is still posted; until then a push that is posted late waits.
 //
 // # Sending
 //
 // A frame goes to the connection at once. Only when the transport holds a remainder does the session get a queue, bounded by
 // QueueBytes; beyond it collapsible frames keep only the newest, droppable ones go, and then the session ends as slow_consumer.
 // Every drop is counted, told to the client by a Gap before the next frame, and kept in a ring of late outcomes for traces.
+//
+// # Fairness
+//
+// Pushes wait in a lane for each app; the loop serves the lanes in turn (lane.go, schedule.go), in slices of 2 ms between which it sees to its
+// connections. An app may hold as much of a loop's mailbox as it leaves free. Within an app pushes are done one after the other: one to
+// everybody holds up those behind it.
+//
+// # Limits
+//
+// [Config] names them; [Stats] counts what ran into each. A client's heartbeats cost a tenth of a frame of its budget each.
 //
 // # Memory
 //

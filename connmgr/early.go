@@ -1,12 +1,11 @@
 package connmgr
 
-import (
-	"github.com/klinkio/klink"
-)
+import "github.com/klinkio/klink"
 
-// Bounds of what waits for the answer to a Connect: bytes of frames from the client, and changes of its tags by back ends.
+// Bounds of what waits for the answer to a Connect: bytes of frames from the client, of all clients of a loop, and changes of tags by back ends.
 const (
 	maxEarly        = 16 << 10
+	maxEarlyTotal   = 16 << 20
 	maxEarlyChanges = 64
 )
 
@@ -29,12 +28,14 @@ func (s *Shard) earlyOf(h klink.Handle) *early {
 }
 
 func (s *Shard) putEarly(slot uint32, ss *session, h klink.Handle, body []byte) {
-	e := s.earlyOf(h)
-	if e.bytes += len(body) + 24; e.bytes > maxEarly {
+	e, n := s.earlyOf(h), len(body)+24
+	if e.bytes+n > maxEarly || s.earlyBytes+n > maxEarlyTotal {
 		s.stats.Refused[LimitEarlyFrames].Add(1)
-		s.disconnect(slot, ss, klink.DisconnectRateLimited, "more than 16 KiB of frames before Connected")
+		s.disconnect(slot, ss, klink.DisconnectRateLimited, "too many frames before Connected: 16 KiB of one client, 16 MiB of all")
 		return
 	}
+	e.bytes += n
+	s.earlyBytes += n
 	e.bodies = append(e.bodies, append([]byte(nil), body...))
 }
 
@@ -48,13 +49,22 @@ func (s *Shard) putEarlyTags(h klink.Handle, add, remove []string) {
 	e.tags = append(e.tags, tagChange{add, remove})
 }
 
+// dropEarly forgets what came for a login and returns it.
+func (s *Shard) dropEarly(h klink.Handle) *early {
+	e := s.waiting[h]
+	if e != nil {
+		s.earlyBytes -= e.bytes
+		delete(s.waiting, h)
+	}
+	return e
+}
+
 // serveEarly handles what came before the session was admitted.
 func (s *Shard) serveEarly(slot uint32, ss *session, h klink.Handle) {
-	e := s.waiting[h]
+	e := s.dropEarly(h)
 	if e == nil {
 		return
 	}
-	delete(s.waiting, h)
 	for _, c := range e.tags {
 		s.changeTags(slot, ss, c.add, c.remove)
 	}

@@ -66,6 +66,14 @@ func TestEarlyFramesAreBounded(t *testing.T) {
 	if l.conns[tags].code != klink.DisconnectOverloaded || len(l.shard.waiting) != 0 {
 		t.Errorf("changes of tags without end: %v, %d wait", l.conns[tags].code, len(l.shard.waiting))
 	}
+	other := l.open(2, link.FormStream)
+	l.shard.OnMessage(other, connectBody("carol", "d"))
+	l.shard.earlyBytes += maxEarlyTotal
+	l.shard.OnMessage(other, subscribeBody(1, "t"))
+	l.shard.earlyBytes -= maxEarlyTotal
+	if l.conns[other].code != klink.DisconnectRateLimited {
+		t.Errorf("beyond the bound of all clients: %v", l.conns[other].code)
+	}
 	r.check()
 }
 

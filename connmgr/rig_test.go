@@ -322,7 +322,7 @@ func (r *rig) check() {
 		if n := s.stats.Blocked.Load(); n != 0 || len(s.queues.all) != len(s.queues.free) {
 			r.t.Errorf("loop %d: %d blocked, %d queues of which %d are free", l.index, n, len(s.queues.all), len(s.queues.free))
 		}
-		if s.index.Memberships() != 0 || len(s.waiting) != 0 || len(s.grants.index) != 0 || s.box.bytes != 0 || len(s.ring) != 0 {
+		if s.index.Memberships() != 0 || len(s.waiting) != 0 || s.earlyBytes != 0 || len(s.grants.index) != 0 || s.box.bytes != 0 || len(s.ring) != 0 {
 			r.t.Errorf("loop %d: left: %d memberships, %d waiting, %d grants, %d bytes in the mailbox, %d lanes", l.index,
 				s.index.Memberships(), len(s.waiting), len(s.grants.index), s.box.bytes, len(s.ring))
 		}

@@ -80,10 +80,7 @@ func (s *Shard) runLane(l *lane, end time.Time) (did, waitMs int) {
 			break
 		}
 	}
-	l.direct = slices.Delete(l.direct, 0, n)
-	if cap(l.direct) > maxSpare && len(l.direct) == 0 {
-		l.direct = nil
-	}
+	l.direct = behind(l.direct, n)
 
 	for quota := quantum; quota > 0; {
 		i, w := s.pick(l)
@@ -95,7 +92,11 @@ func (s *Shard) runLane(l *lane, end time.Time) (did, waitMs int) {
 		quota -= k
 		did += k
 		if r.phase == phaseDone {
-			l.rounds = slices.Delete(l.rounds, i, i+1)
+			if i == 0 {
+				l.rounds = behind(l.rounds, 1)
+			} else {
+				l.rounds = slices.Delete(l.rounds, i, i+1)
+			}
 			s.end(l, r)
 		}
 		if !time.Now().Before(end) {
@@ -103,6 +104,19 @@ func (s *Shard) runLane(l *lane, end time.Time) (did, waitMs int) {
 		}
 	}
 	return did, -1
+}
+
+// behind is a list without its first n, which are let go of. A long list is not moved for that; an empty one begins anew, if it is not
+// too long to keep.
+func behind[T any](list []*T, n int) []*T {
+	clear(list[:n])
+	switch {
+	case n < len(list):
+		return list[n:]
+	case cap(list) > maxSpare:
+		return nil
+	}
+	return list[:0]
 }
 
 // pick is the first round that may run now: one that has started, or whose tag's last round is long enough ago.

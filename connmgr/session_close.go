@@ -85,7 +85,7 @@ func (s *Shard) retire(slot uint32, ss *session, drop klink.Drop, code klink.Dis
 		s.drain.lingering--
 	}
 	if len(s.waiting) > 0 {
-		delete(s.waiting, s.handle(slot, ss))
+		s.dropEarly(s.handle(slot, ss))
 	}
 	if ss.queue != 0 {
 		s.dropQueue(slot, ss, drop)

@@ -24,7 +24,9 @@ type Shard struct {
 	index   *tagindex.Local
 	wheel   wheel
 	queues  queueTable
-	waiting map[klink.Handle]*early // frames that came while the login was with the authority
+	waiting map[klink.Handle]*early // what came while the login was with the authority
+
+	earlyBytes int // in waiting
 
 	ring   []*lane // lanes with work
 	turn   int

@@ -26,6 +26,7 @@ type login struct {
 	res    crux.Registered
 	regErr error // of the store
 	unsent bool  // the store was not asked, as it had just failed
+	held   int64 // bytes, while it waits for a worker or the store
 	lives  int   // how often a new life of the front end made it register anew
 }
 
@@ -53,15 +54,34 @@ func (n *Node) Login(s *connmgr.Shard, h klink.Handle, c *frame.Connect) {
 			lg.adm.Wish[i] = string(t)
 		}
 	}
-	if n.cfg.Verifier.Cheap(c.Token) {
+	if n.cheap(c.Token) {
 		lg.claims, lg.err = n.cfg.Verifier.Verify(c.Token, time.Now())
 		lg.checked()
 		return
 	}
 	lg.raw = append([]byte(nil), c.Token...)
-	if !n.verify.post(lg) {
+	if !lg.wait() || !n.verify.post(lg) {
+		lg.resume()
 		s.Refuse(h, klink.DisconnectOverloaded, "too many tokens wait to be checked")
 	}
+}
+
+// maxLoginBytes bounds what all logins that wait hold of memory: a Connect may be as large as a frame.
+const maxLoginBytes = 64 << 20
+
+// wait accounts for a login that is about to wait. False: too much waits.
+func (lg *login) wait() bool {
+	lg.held = int64(512 + len(lg.raw))
+	for _, t := range lg.adm.Wish {
+		lg.held += int64(16 + len(t))
+	}
+	return lg.node.loginBytes.Add(lg.held) <= maxLoginBytes
+}
+
+// resume ends that.
+func (lg *login) resume() {
+	lg.node.loginBytes.Add(-lg.held)
+	lg.held = 0
 }
 
 // checked goes on after the token was checked, on the loop.
@@ -94,7 +114,8 @@ func (lg *login) checked() {
 func (lg *login) register() {
 	lg.reg.Incarnation = lg.node.incarnation()
 	if b := lg.node.batch; b != nil {
-		if !b.register(lg) {
+		if !lg.wait() || !b.register(lg) {
+			lg.resume()
 			lg.shard.Refuse(lg.h, klink.DisconnectOverloaded, "too many logins wait for the user state")
 		}
 		return
@@ -111,6 +132,7 @@ func (lg *login) register() {
 
 // Run implements [connmgr.Task]: an answer that came from another goroutine is handled on the loop.
 func (lg *login) Run(*connmgr.Shard) {
+	lg.resume()
 	if lg.raw != nil {
 		lg.raw = nil
 		lg.checked()

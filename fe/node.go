@@ -32,6 +32,7 @@ type Node struct {
 	accepting  atomic.Bool
 	leaseOK    atomic.Bool
 	publishing map[string]*atomic.Int64 // by app
+	loginBytes atomic.Int64             // of logins that wait
 
 	wg sync.WaitGroup
 }

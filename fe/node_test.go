@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -76,6 +77,9 @@ func startNode(t testing.TB, change func(*Config)) *node {
 		}
 		if got := n.Sessions().QueuedBytes(); got != 0 {
 			t.Errorf("%d bytes are queued for sessions that are gone", got)
+		}
+		if got := n.loginBytes.Load(); got != 0 {
+			t.Errorf("%d bytes are held for logins that are over", got)
 		}
 		st, err := store.Stats(context.Background())
 		if err != nil || st.Sessions != 0 {
@@ -308,6 +312,7 @@ func TestRefusedLogins(t *testing.T) {
 	}{
 		{"no token", "", "d", klink.DisconnectUnauthorized},
 		{"garbage", "a.b.c", "d", klink.DisconnectUnauthorized},
+		{"far too long", strings.Repeat("a", 20_000), "d", klink.DisconnectUnauthorized},
 		{"expired", token(t, auth.Claims{User: "a", Expires: time.Now().Add(-time.Minute)}), "d", klink.DisconnectUnauthorized},
 		{"no device", token(t, good), "", klink.DisconnectBadConnect},
 		{"other device", token(t, auth.Claims{User: "a", Device: "x"}), "d", klink.DisconnectForbidden},

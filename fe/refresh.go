@@ -33,7 +33,7 @@ func (n *Node) Refresh(s *connmgr.Shard, h klink.Handle, f *frame.Refresh) {
 		return
 	}
 	r := &refresh{node: n, shard: s, h: h, id: f.ID, who: who}
-	if n.cfg.Verifier.Cheap(f.Token) && n.cfg.Store.NonBlocking() {
+	if n.cheap(f.Token) && n.cfg.Store.NonBlocking() || len(f.Token) > auth.MaxToken {
 		r.claims, r.err = n.cfg.Verifier.Verify(f.Token, time.Now())
 		r.decide()
 		r.Run(s)
