@@ -58,7 +58,9 @@ func (p *verifyPool) run(ctx context.Context, n int, wg *sync.WaitGroup) {
 }
 
 // cheap says that a token may be checked on a loop: its signature costs little, or it is refused for its size, and then it is not copied.
-func (n *Node) cheap(token []byte) bool { return len(token) > auth.MaxToken || n.cfg.Verifier.Cheap(token) }
+func (n *Node) cheap(token []byte) bool {
+	return len(token) > auth.MaxToken || n.cfg.Verifier.Cheap(token)
+}
 
 func (lg *login) token() []byte { return lg.raw }
 
