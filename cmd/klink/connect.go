@@ -86,6 +86,22 @@ func (f *connectFlags) endpoint() (string, error) {
 	}
 }
 
+// errNoSuccessor is the answer to the wish for a successor of the token that was given: the session goes on until that one ends.
+var errNoSuccessor = errors.New("the token that was given ends soon, and there is no other")
+
+// fixed gives the same token each time: when the server refuses it, the client sees that there is no other and ends with what the server said.
+func fixed(token string) func(context.Context, sdk.TokenReason) (string, error) {
+	return func(_ context.Context, why sdk.TokenReason) (string, error) {
+		switch why {
+		case sdk.TokenExpiring:
+			return "", errNoSuccessor
+		case sdk.TokenExpired:
+			return "", fmt.Errorf("the token that was given has expired: %w", sdk.ErrSignedOut)
+		}
+		return token, nil
+	}
+}
+
 // source gives tokens: the one that was given, or new ones.
 func (f *connectFlags) source() (func(context.Context, sdk.TokenReason) (string, error), error) {
 	token := f.token
@@ -93,14 +109,7 @@ func (f *connectFlags) source() (func(context.Context, sdk.TokenReason) (string,
 		token = os.Getenv("KLINK_TOKEN")
 	}
 	if token != "" {
-		given := false
-		return func(context.Context, sdk.TokenReason) (string, error) {
-			if given {
-				return "", fmt.Errorf("the server wants another token than the one given: %w", sdk.ErrSignedOut)
-			}
-			given = true
-			return token, nil
-		}, nil
+		return fixed(token), nil
 	}
 	if f.user == "" {
 		return nil, usagef("give --user, or --token")

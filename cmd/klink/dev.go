@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -191,10 +193,24 @@ func greet(w io.Writer, p *daemon.Process, folder *daemon.DevFolder, f *devFlags
 
 // self is how this program was started, so that the lines to try can be pasted: by name, by path, or with `go run`.
 func self(arg0 string) string {
-	if strings.Contains(arg0, string(filepath.Separator)+"go-build") { // where `go run` puts what it builds
-		return "go run ./cmd/klink"
+	if !ranByGo(arg0) {
+		return arg0
 	}
-	return arg0
+	if _, err := os.Stat(filepath.FromSlash("cmd/klink/dev.go")); err != nil { // not in the module's own folder
+		return "go run github.com/klinkio/klink/cmd/klink"
+	}
+	return "go run ./cmd/klink"
+}
+
+// ranByGo reports whether a program lies where `go run` puts what it builds: in a temporary folder, or in the build cache, where
+// executables are in folders named by a hash.
+func ranByGo(path string) bool {
+	if strings.Contains(path, string(filepath.Separator)+"go-build") {
+		return true
+	}
+	hash, ok := strings.CutSuffix(filepath.Base(filepath.Dir(path)), "-d")
+	_, err := hex.DecodeString(hash)
+	return ok && err == nil && len(hash) == 2*sha256.Size
 }
 
 // dialable puts loopback in the place of "all addresses".

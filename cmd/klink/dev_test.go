@@ -1,10 +1,13 @@
 package main
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/klinkio/klink/config"
+	"github.com/klinkio/klink/sdk/go"
 )
 
 func TestPlaintextOnlyOnLoopback(t *testing.T) {
@@ -49,12 +52,36 @@ func TestConfigurationWinsOverDevelopment(t *testing.T) {
 }
 
 func TestCommandsCanBePasted(t *testing.T) {
-	for arg0, want := range map[string]string{
-		"/tmp/go-build123/b001/exe/klink": "go run ./cmd/klink", "/root/.cache/go-build/ab/cd-d/klink": "go run ./cmd/klink", "klink": "klink", "bin/klink": "bin/klink",
+	cached := "/var/gocache/ab/" + strings.Repeat("ab", 32) + "-d/klink"
+	for _, tc := range []struct{ dir, arg0, want string }{
+		{"../..", "/tmp/go-build123/b001/exe/klink", "go run ./cmd/klink"},
+		{"../..", "/root/.cache/go-build/ab/cd-d/klink", "go run ./cmd/klink"},
+		{"../..", cached, "go run ./cmd/klink"},
+		{".", cached, "go run github.com/klinkio/klink/cmd/klink"},
+		{"../..", "klink", "klink"}, {"../..", "bin/klink", "bin/klink"}, {"../..", "/opt/cd-d/klink", "/opt/cd-d/klink"},
 	} {
-		if got := self(arg0); got != want {
-			t.Errorf("%s: %q, want %q", arg0, got, want)
+		t.Run(tc.dir+" "+tc.arg0, func(t *testing.T) {
+			t.Chdir(tc.dir)
+			if got := self(tc.arg0); got != tc.want {
+				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// What is wanted of a token that was given on the command line.
+func TestFixedToken(t *testing.T) {
+	give := fixed("t")
+	for why, want := range map[sdk.TokenReason]error{
+		sdk.TokenConnect: nil, sdk.TokenUnauthorized: nil, sdk.TokenRevoked: nil, sdk.TokenExpiring: errNoSuccessor, sdk.TokenExpired: sdk.ErrSignedOut,
+	} {
+		token, err := give(t.Context(), why)
+		if !errors.Is(err, want) || (err == nil) != (token == "t") {
+			t.Errorf("%s: %q, %v, want %v", why, token, err, want)
 		}
+	}
+	if errors.Is(errNoSuccessor, sdk.ErrSignedOut) {
+		t.Error("a session would end before its token")
 	}
 }
 
