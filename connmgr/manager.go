@@ -23,13 +23,12 @@ type Manager struct {
 	mu     sync.Mutex // guards what follows while the transport makes its loops
 	shards []*Shard
 
-	pongMu sync.Mutex
-	pongs  map[pongKey]chan struct{}
+	pings pings
 }
 
 // NewManager makes a manager without shards; the transport adds them through [Manager.NewHandler].
 func NewManager(cfg Config, a Authority) *Manager {
-	m := &Manager{cfg: cfg.withDefaults(), auth: a, late: newLateRing(lateCap), pongs: make(map[pongKey]chan struct{})}
+	m := &Manager{cfg: cfg.withDefaults(), auth: a, late: newLateRing(lateCap)}
 	m.incarnation.Store(&klink.Incarnation{})
 	return m
 }

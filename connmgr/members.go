@@ -42,6 +42,7 @@ func (m *Manager) Members(ctx context.Context, app, tag string, cur MemberCursor
 		at   uint32
 		more bool
 	}
+	limit = max(limit, 1)
 	shards := m.Shards()
 	for cur.Loop >= 0 && cur.Loop < len(shards) {
 		a := &answer{page: page} // of its own: a loop that answers after ctx has ended still writes to it

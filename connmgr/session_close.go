@@ -97,6 +97,7 @@ func (s *Shard) retire(slot uint32, ss *session, drop klink.Drop, code klink.Dis
 		s.stats.Sessions.Add(-1)
 		s.apps.at(ss.app).sessions--
 		s.index.LeaveAll(slot, nil)
+		s.mgr.pings.gone(s.handle(slot, ss))
 		if ss.flags&flagRegistered != 0 {
 			s.mgr.auth.Ended(s, s.handle(slot, ss), s.identity(ss), code)
 		}

@@ -110,7 +110,7 @@ func (s *Shard) handleFrame(slot uint32, ss *session, h klink.Handle, body []byt
 		ss.heartbeat = s.heartbeat(int(c.SetHeartbeat.Seconds))
 		s.arm(slot, ss)
 	case frame.KindPong:
-		s.mgr.ponged(h, c.Pong.ID)
+		s.mgr.pings.ponged(h, c.Pong.ID)
 	case frame.KindBye:
 		s.bye(slot, ss, string(c.Bye.Reason))
 	default: // Ack moves nothing before there is an inbox; kinds of newer clients are skipped
