@@ -44,6 +44,7 @@ export class Klink extends EventTarget {
   #advice = null // of the last Disconnect frame
   #ready = null // {promise, resolve, reject} of connect()
   #session = ''
+  #skewMs = 0 // of this clock, ahead of the server's
 
   // options: urls, token(reason) => string or promise, device (kept in localStorage where there is one), tags, requestTimeoutMs.
   constructor(options) {
@@ -117,7 +118,9 @@ export class Klink extends EventTarget {
       return
     }
     if (this.#state !== 'connecting') return
-    const url = this.#advice?.target || this.#urls[this.#urlAt++ % this.#urls.length]
+    // The operator may name an endpoint of another transport, which a browser can't dial.
+    const target = /^wss?:\/\//.test(this.#advice?.target ?? '') ? this.#advice.target : ''
+    const url = target || this.#urls[this.#urlAt++ % this.#urls.length]
     this.#advice = null
     let socket
     try {
@@ -250,8 +253,8 @@ export class Klink extends EventTarget {
     this.#session = c.session
     this.#timers.steady = setTimeout(() => { this.#failures = 0 }, STEADY_MS)
     this.#heartbeat((c.heartbeat?.seconds ?? 60) * 1000)
-    const left = Number(c.tokenExpiresMs ?? 0) - Number(c.serverTimeMs)
-    if (left > 0) this.#timers.refresh = setTimeout(() => this.#refresh(), Math.min(Math.max(1000, left - REFRESH_EARLY_MS), 2 ** 31 - 1))
+    this.#skewMs = Date.now() - Number(c.serverTimeMs)
+    this.#refreshBefore(Number(c.tokenExpiresMs ?? 0))
     for (const t of c.tags ?? []) {
       if (t.error && t.error !== 'OK') this.#tags.delete(t.tag)
     }
@@ -259,10 +262,18 @@ export class Klink extends EventTarget {
     this.#emit('connected', c)
   }
 
+  // refreshBefore plans the exchange of a token that ends at a time of the server; 0: it is not known, or there is no end.
+  #refreshBefore(expiresMs) {
+    const left = expiresMs - (Date.now() - this.#skewMs)
+    if (expiresMs > 0) this.#timers.refresh = setTimeout(() => this.#refresh(), Math.min(Math.max(1000, left - REFRESH_EARLY_MS), 2 ** 31 - 1))
+  }
+
   async #refresh() {
+    const socket = this.#socket
     try {
       const token = await this.#options.token('refresh')
       await this.#ask((id) => ({ refresh: { id, token } }))
+      if (this.#socket === socket) this.#refreshBefore(expiryOf(token))
     } catch { /* the server will close with token_expired, and the next connect asks for a token */ }
   }
 
@@ -296,6 +307,15 @@ function bodyOf(p) {
   if (p.text !== undefined) return p.text
   if (p.data !== undefined) return Uint8Array.from(atob(p.data), (c) => c.charCodeAt(0))
   return null
+}
+
+// expiryOf is the end of a JWT in Unix milliseconds, 0 if it tells none.
+function expiryOf(token) {
+  try {
+    return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).exp * 1000 || 0
+  } catch {
+    return 0
+  }
 }
 
 function withResolvers() {

@@ -121,6 +121,15 @@ func TestBrowserClient(t *testing.T) {
 	node(t, "klinkjs.mjs", client, p.urls["ws"], p.token)
 }
 
+// Hours of a browser's client, with a clock of its own.
+func TestBrowserClientOverHours(t *testing.T) {
+	client, err := filepath.Abs("../../web/klink.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node(t, "klinkjs_time.mjs", client)
+}
+
 func TestDemoPageInChromium(t *testing.T) {
 	p := start(t, "127.0.0.1", nil)
 	args := []string{p.api + "/", p.api}
