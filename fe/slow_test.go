@@ -404,3 +404,27 @@ func TestTokenExpiryEndsTheSession(t *testing.T) {
 		t.Errorf("told %+v", f)
 	}
 }
+
+// Publishes of one app that do not come to an end take nothing from another app.
+func TestPublishesOfAnAppAreBounded(t *testing.T) {
+	n := startNode(t, nil)
+	a := enter(t, n, "alice", "t")
+	b := dial(t, n.addr)
+	b.connect(token(t, auth.Claims{App: "other", User: "bob", Publish: []string{"*"}}), "d")
+	b.want(frame.ServerConnected)
+	n.publishing[klink.DefaultApp].Add(maxPublishing / 2)
+	p := frame.AppendPublish(nil, &frame.Publish{ID: 1, Tag: []byte("t"), Body: frame.Body{Kind: klink.DataText, Data: []byte("x")}})
+	a.send(p)
+	if e := a.want(frame.ServerError).Error; e.Code != klink.CodeOverloaded {
+		t.Errorf("beyond its share: %+v", e)
+	}
+	b.send(p)
+	b.want(frame.ServerPublished)
+	n.publishing[klink.DefaultApp].Add(-maxPublishing / 2)
+	a.send(p)
+	for range 2 {
+		if f, err := a.next(); err != nil || f.Kind != frame.ServerPush && f.Kind != frame.ServerPublished {
+			t.Errorf("got %v %v", f.Kind, err)
+		}
+	}
+}

@@ -185,6 +185,12 @@ func TestUserStateIsAway(t *testing.T) {
 	if c := soft.want(frame.ServerConnected).Connected; !c.Degraded {
 		t.Errorf("Connected says %+v", c)
 	}
+	revoked := dial(t, n.addr) // admitted without the check of revocation, which comes with the registration
+	revoked.connect(token(t, auth.Claims{App: "soft", User: "dave", Issued: time.Now().Add(-time.Minute)}), "d")
+	revoked.want(frame.ServerConnected)
+	if err := n.store.Revoke(t.Context(), "soft", "dave", "", time.Now()); err != nil {
+		t.Fatal(err)
+	}
 	if r := n.push(t, klink.Target{Tags: []string{"t"}}, "still here", nil); r.Enqueued != 1 {
 		t.Errorf("a push meanwhile: %+v", r)
 	}
@@ -194,7 +200,7 @@ func TestUserStateIsAway(t *testing.T) {
 	if _, err := n.store.ChangeTags(t.Context(), "soft", "carol", []string{"vip"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	for n.Sessions().Sessions() > 1 {
+	for n.Sessions().Sessions() > 2 {
 		runtime.Gosched()
 	}
 	s.down.Store(false)
@@ -208,6 +214,9 @@ func TestUserStateIsAway(t *testing.T) {
 	n.fenced() // do not wait for the next renewal
 	if m := soft.want(frame.ServerTagsChanged).TagsChanged; len(m.Added) != 1 || m.Added[0] != "vip" {
 		t.Errorf("told %+v", m)
+	}
+	if f := revoked.want(frame.ServerDisconnect).Disconnect; klink.Disconnect(f.Code) != klink.DisconnectRevoked {
+		t.Errorf("a revoked token: %+v", f)
 	}
 	users, err := n.store.Lookup(t.Context(), "soft", []string{"carol"})
 	if err != nil || !users[0].Online() {
