@@ -13,7 +13,7 @@ type Config struct {
 	LoginTimeout        time.Duration // from open to Connect: 5 s
 	QueueBytes          int           // outbound budget of a session: 64 KiB
 	QueueTotalBytes     int64         // of all sessions together: 256 MiB
-	MailboxBytes        int64         // pushes posted to one loop and not finished: 64 MiB
+	MailboxBytes        int64         // pushes posted to one loop and not finished, of which one app holds at most half: 64 MiB
 	MaxTags             int           // per connection: 128
 	MaxFrame            int           // body of a client frame, told in Connected: 64 KiB
 	MaxRequests         int           // in flight per connection: 32
@@ -65,8 +65,12 @@ func (c Config) Validate() error {
 		return errors.New("frame bytes: want 1 KiB to 1 MiB")
 	case c.FramesPerSecond < 1 || c.FrameBurst < c.FramesPerSecond || c.FrameBurst > 1_000_000:
 		return errors.New("frames per second: want 1 <= rate <= burst <= 1,000,000")
-	case c.LoginTimeout < time.Second:
-		return errors.New("login timeout: want at least 1 s")
+	case c.LoginTimeout < time.Second || c.LoginTimeout > 5*time.Minute:
+		return errors.New("login timeout: want 1 s to 5 min")
+	case c.MailboxBytes < 64<<10 || c.QueueTotalBytes < 0:
+		return errors.New("mailbox bytes: want at least 64 KiB; queue bytes of all sessions: not negative")
+	case c.MaxRequests < 1 || c.MaxRequests > 10_000:
+		return errors.New("requests in flight: want 1 to 10,000")
 	case c.PublishPayloadBytes < 1 || c.PublishPayloadBytes > c.MaxFrame:
 		return errors.New("publish payload bytes: want 1 to the frame limit")
 	}

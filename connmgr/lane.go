@@ -4,7 +4,7 @@ import "github.com/klinkio/klink"
 
 // lane is the pushes of one app that wait on one loop. The loop serves the lanes in turn, a quantum of sends each, so that
 // an app that floods does not starve the others. Within a lane pushes to named sessions go first, but
-// never more than a quantum of them before a waiting round gets its turn.
+// never more than half a quantum of them before a waiting round gets its turn.
 //
 // Order: a publisher that waits for the answer of one push before it sends the next gets its order, because an
 // answer comes after the last send of its push. Pushes to one tag leave in the order of their arrival.
