@@ -16,5 +16,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	// Workers end by the dozen: under the race detector none has to wait for others' reports.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=1"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
