@@ -69,8 +69,9 @@ func (m *Manager) Sessions() int {
 	return int(n)
 }
 
-// ask must not be called on a loop. It runs f on every shard, on each one's own loop, so at the same time, and waits. It returns early, with an error, when ctx ends or the loops have
-// ended: f may run all the same, later, so what it writes must not be looked at then.
+// ask runs f on every shard, as its loop, and waits. It must not be called on a loop, nor with a lock held that a delivery's done takes: where a
+// loop sleeps, this goroutine does its round. It returns early, with an error, when ctx ends or the loops have ended: f may run all the same, later,
+// so what it writes must not be looked at then.
 func (m *Manager) ask(ctx context.Context, shards []*Shard, f func(s *Shard)) error {
 	done := make(chan struct{}, len(shards)) // one a shard: a late one must not block its loop
 	for _, s := range shards {
