@@ -14,7 +14,8 @@ const (
 	returned        // the handler has returned without an answer
 )
 
-// Answer is the answer to one request. The handler fills it and calls Send once, on any goroutine.
+// Answer is the answer to one request. The handler sets RequestID, if it does, before it returns; it fills the rest and calls Send once, on
+// any goroutine.
 type Answer struct {
 	Status    int
 	Type      string // Content-Type

@@ -123,7 +123,7 @@ func (s *Server) keep(c *conn, b []byte) {
 func (s *Server) serve(c *conn) bool {
 	c.ans.state.Store(serving)
 	c.busy, c.since = true, time.Now()
-	if !s.cfg.Handler(&c.req, &c.ans) {
+	if !s.cfg.Handler(&c.req, c.ans) {
 		c.busy = false
 		return false
 	}
@@ -134,10 +134,26 @@ func (s *Server) serve(c *conn) bool {
 	return true
 }
 
+// overdue ends a connection that has taken too long. Whose answer has not come is told so first; the handler may still write to its Answer, so
+// that one is left alone.
+func (s *Server) overdue(c *conn) {
+	if !c.busy || s.cfg.Late == nil {
+		s.close(c)
+		return
+	}
+	route, id := c.req.Route, c.ans.RequestID
+	c.ans = &Answer{c: c, s: s}
+	s.cfg.Late(route, id, c.ans)
+	s.keep(c, nil)
+	c.eof = true // nothing more is read, and the connection ends when this is written
+	s.reply(c)
+	s.proceed(c)
+}
+
 // reply writes the answer that the handler has made.
 func (s *Server) reply(c *conn) {
 	c.busy, c.since = false, time.Now()
-	c.out = s.appendHead(c.out, &c.ans)
+	c.out = s.appendHead(c.out, c.ans)
 	c.out = append(c.out, c.ans.Body...)
 	if cap(c.ans.Body) > keepBody {
 		c.ans.Body = nil

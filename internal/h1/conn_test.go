@@ -25,7 +25,7 @@ func still(t *testing.T, h Handler) (s *Server, c *conn, peer int) {
 		t.Fatal(err)
 	}
 	c = &conn{fd: int32(fds[0]), events: unix.EPOLLIN, since: time.Now()}
-	c.ans.c, c.ans.s = c, s
+	c.ans = &Answer{c: c, s: s}
 	if err := s.ctl(unix.EPOLL_CTL_ADD, fds[0], unix.EPOLLIN); err != nil {
 		t.Fatal(err)
 	}
@@ -223,5 +223,27 @@ func TestTimeoutsAreCounted(t *testing.T) {
 	}
 	if st := s.Stats(); st.Idle+st.Late+st.Slow != 3 || st.Slow != 1 || st.Open != 0 {
 		t.Errorf("%+v", st)
+	}
+}
+
+// A handler that takes too long is answered for, and whatever it says later goes nowhere.
+func TestLateHandlerIsAnsweredFor(t *testing.T) {
+	s := start(t, func(c *Config) {
+		c.BusyTimeout = 0
+		c.Late = func(route int, id string, a *Answer) {
+			a.Status, a.Type, a.RequestID, a.Body = 504, "text/plain", id, append(a.Body[:0], lines[route]...)
+		}
+	})
+	c, r := dial(t, s)
+	io.WriteString(c, request("/late", "1", "X-Request-Id: id1")+request("/echo", "2"))
+	a := <-s.late
+	a.Status, a.Body = 500, append(a.Body[:0], "while the loop answers"...) // a handler is not told
+	res, body := answer(t, r)
+	a.Send()
+	if res.StatusCode != 504 || body != lines[1] || res.Header.Get("X-Request-Id") != "id1" {
+		t.Errorf("%d %q", res.StatusCode, body)
+	}
+	if b, err := io.ReadAll(r); err != nil || len(b) > 0 {
+		t.Errorf("then %q, %v", b, err)
 	}
 }

@@ -21,7 +21,10 @@ type Config struct {
 	Handler     Handler
 	IdleTimeout time.Duration // of a connection without a request
 	ReadTimeout time.Duration // from a request's first byte to its last
-	BusyTimeout time.Duration // for the handler's answer; then the connection is closed
+	BusyTimeout time.Duration // for the handler's answer, and again for the client to take it; then the connection is closed
+	// Late fills the answer to a request whose own did not come in time. The handler's is ignored then, whenever it comes.
+	// Nil: the connection is closed without an answer.
+	Late func(route int, requestID string, a *Answer)
 }
 
 // Server is one epoll loop.
@@ -64,7 +67,7 @@ type conn struct {
 	closed bool
 	since  time.Time // of the state it is in: idle, reading, busy
 	req    Request
-	ans    Answer
+	ans    *Answer // of the request being served, or of the next one
 }
 
 // New makes a server that takes over the listener.
@@ -178,7 +181,7 @@ func (s *Server) accept() {
 		}
 		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // without it answers come later, nothing else
 		c := &conn{fd: int32(fd), events: unix.EPOLLIN, since: time.Now()}
-		c.ans.c, c.ans.s = c, s
+		c.ans = &Answer{c: c, s: s}
 		if s.ctl(unix.EPOLL_CTL_ADD, fd, unix.EPOLLIN) != nil {
 			s.stats.acceptErrors.Add(1)
 			unix.Close(fd)
@@ -204,7 +207,7 @@ func (s *Server) sweep(now time.Time) {
 		}
 		if now.Sub(c.since) > limit {
 			count.Add(1)
-			s.close(c)
+			s.overdue(c)
 		}
 	}
 }
@@ -216,7 +219,7 @@ func (s *Server) takeAnswers() (quit bool) {
 	s.answers, quit = nil, s.quit
 	s.mu.Unlock()
 	for _, a := range answers {
-		if c := a.c; !c.closed {
+		if c := a.c; !c.closed && a == c.ans {
 			s.reply(c)
 			s.proceed(c)
 		}

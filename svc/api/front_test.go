@@ -311,7 +311,9 @@ type world struct {
 	client *http.Client
 	log    *syncBuffer
 	ready  error
-	next   uint32
+	// timeout of pushes, for serve; 0: the usual one
+	timeout time.Duration
+	next    uint32
 }
 
 // syncBuffer keeps what is logged.
@@ -370,7 +372,7 @@ func newWorld(t testing.TB, opts ...option) *world {
 func (w *world) serve(fes []push.FrontEnd, same []presence.FrontEnd, opts ...option) {
 	w.t.Helper()
 	var err error
-	if w.svc, err = push.New(push.Config{Store: w.store, Directory: push.Static(fes)}); err != nil {
+	if w.svc, err = push.New(push.Config{Store: w.store, Directory: push.Static(fes), Timeout: w.timeout}); err != nil {
 		w.t.Fatal(err)
 	}
 	pres, err := presence.New(presence.Config{Store: w.store, Directory: presence.Static(same)})

@@ -25,8 +25,6 @@ type Hot struct {
 // Request lines by index of Hot.routes.
 var hotLines = []string{"POST /v1/push HTTP/1.1\r\n", "POST /v1/presence/query HTTP/1.1\r\n"}
 
-const busyTimeout = 30 * time.Second
-
 // Hot makes it over a listener. It is for stores that answer from memory: elsewhere there is nothing to gain, and it answers nil.
 func (s *Server) Hot(l net.Listener) (*Hot, error) {
 	tcp, ok := l.(*net.TCPListener)
@@ -38,7 +36,7 @@ func (s *Server) Hot(l net.Listener) (*Hot, error) {
 	h.routes[1] = s.metrics.route("POST", "/v1/presence/query")
 	var err error
 	h.Server, err = h1.New(tcp, h1.Config{
-		Lines: hotLines, Handler: h.serve, IdleTimeout: idleTimeout, ReadTimeout: readTimeout, BusyTimeout: busyTimeout,
+		Lines: hotLines, Handler: h.serve, IdleTimeout: idleTimeout, ReadTimeout: readTimeout, BusyTimeout: s.push.Timeout(), Late: h.late,
 	})
 	return h, err
 }
@@ -127,6 +125,12 @@ func (h *Hot) query(key Key, a *h1.Answer) bool {
 	m.end(now)
 	a.Send()
 	return true
+}
+
+// late is the answer to a push whose front ends have not finished; it goes on.
+func (h *Hot) late(route int, requestID string, a *h1.Answer) {
+	a.RequestID = requestID
+	h.fail(h.routes[route], a, &failure{kind: problemTimeout, detail: "the front ends have not finished; the push goes on"})
 }
 
 // fail makes the answer a problem.

@@ -5,6 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/klinkio/klink/svc/presence"
+	"github.com/klinkio/klink/svc/push"
 )
 
 // The hot calls are served by the loop when they are right, and by net/http otherwise; a client sees no difference.
@@ -73,5 +77,25 @@ func TestHotCallsAreServedByTheLoop(t *testing.T) {
 				t.Errorf("headers %v", res.Header)
 			}
 		})
+	}
+}
+
+// A front end that does not answer costs the caller the time limit of pushes, not the connection without a word.
+func TestHotPushTimesOut(t *testing.T) {
+	w := newWorld(t)
+	w.timeout = time.Nanosecond
+	w.serve([]push.FrontEnd{w.fe}, []presence.FrontEnd{w.fe})
+	w.login("bob", "phone")
+	w.fe.mu.Lock()
+	w.fe.hold = true
+	w.fe.mu.Unlock()
+	before := w.hot.Stats().Served
+	a := w.do("POST", "/v1/push", `{"to":{"users":["bob"]},"data":1}`, "X-Request-Id", "my-id")
+	if a.status != 504 || !strings.Contains(string(a.body), `"code":"timeout"`) || a.header.Get("X-Request-Id") != "my-id" || w.hot.Stats().Served != before+1 {
+		t.Errorf("got %v", a)
+	}
+	w.fe.release() // the late answer goes nowhere
+	if a := w.do("POST", "/v1/presence/query", `{"users":["bob"]}`); a.status != 200 {
+		t.Errorf("afterwards: %v", a)
 	}
 }

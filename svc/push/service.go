@@ -51,6 +51,9 @@ func New(cfg Config) (*Service, error) {
 	return s, nil
 }
 
+// Timeout is how long an answer is waited for.
+func (s *Service) Timeout() time.Duration { return s.timeout }
+
 // Close waits for what the service does on its own. Front ends and the store must still be there.
 func (s *Service) Close() { s.wg.Wait() }
 
