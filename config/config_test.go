@@ -118,6 +118,13 @@ func TestBadInputIsNamed(t *testing.T) {
 		{"alg", "auth:\n  keys: [{kid: a, alg: none}]\n", `alg "none" is not one of`},
 		{"app of a key", "auth:\n  api_keys: [{name: a, hash: x, app: nope, scopes: [push]}]\n", `app "nope" is not in apps`},
 		{"scope", "auth:\n  api_keys: [{name: a, hash: x, scopes: [all]}]\n", `scope "all" is not one of`},
+		{"kid twice", "auth:\n  keys: [{kid: a, alg: HS256, secret: x}, {kid: a, alg: HS256, secret: y}]\n", `auth.keys[1]: the kid "a" is there twice`},
+		{"name twice", "auth:\n  api_keys: [{name: a, key_file: x}, {name: a, key_file: y}]\n", `auth.api_keys[1]: the name "a" is there twice`},
+		{"key for its hash", "auth:\n  api_keys: [{name: a, hash: secret-key}]\n", "auth.api_keys[0]: hash is not a SHA-256"},
+		{"origin without scheme", "fe:\n  origins: [app.example.com]\n", `fe.origins: "app.example.com" is not an origin`},
+		{"origin with a path", "fe:\n  origins: [https://app.example.com/x]\n", "is not an origin"},
+		{"host with a port", "api:\n  hosts: ['api.example.com:7080']\n", `api.hosts: "api.example.com:7080" is not a name`},
+		{"drain target", "drain:\n  target: 'https://other'\n", `drain.target: "https://other" is not a URL such as tls://`},
 		{"heartbeat order", "sessions:\n  heartbeat: 1s\n", "heartbeat_min <= heartbeat"},
 	}
 	for _, tc := range tests {
@@ -133,6 +140,14 @@ func TestBadInputIsNamed(t *testing.T) {
 	}
 	if _, err := Load(filepath.Join(t.TempDir(), "none"), nil, nil); err == nil {
 		t.Error("a missing file is no error")
+	}
+}
+
+func TestGoodValuesAreAccepted(t *testing.T) {
+	text := "fe:\n  origins: ['*', https://app.example.com, 'http://[::1]:3000/']\napi:\n  hosts: [api.example.com, 127.0.0.1, '::1']\n" +
+		"drain:\n  target: wss://b.example.com/connect\nauth:\n  api_keys: [{name: a, hash: " + strings.Repeat("aF", 32) + "}]\n"
+	if _, err := Parse("f.yaml", []byte(text)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -31,9 +33,20 @@ func (c *Config) Validate() error {
 		}
 	}
 	for _, a := range c.FE.Advertise {
-		u, err := url.Parse(a)
-		if err != nil || u.Host == "" || !slices.Contains([]string{"tcp", "tls", "ws", "wss"}, u.Scheme) {
-			bad("fe.advertise: %q is not a URL such as tls://host:7443 or wss://host:7443/connect", a)
+		checkEndpoint(bad, "fe.advertise", a)
+	}
+	if c.Drain.Target != "" {
+		checkEndpoint(bad, "drain.target", c.Drain.Target)
+	}
+	for _, o := range c.FE.Origins {
+		u, err := url.Parse(o)
+		if o != "*" && (err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "") {
+			bad("fe.origins: %q is not an origin such as https://app.example.com, nor *", o)
+		}
+	}
+	for _, h := range c.API.Hosts {
+		if _, err := netip.ParseAddr(h); err != nil && (h == "" || strings.ContainsAny(h, ":/ ")) {
+			bad("api.hosts: %q is not a name or an address, without port", h)
 		}
 	}
 	if !strings.HasPrefix(c.FE.Path, "/") {
@@ -57,6 +70,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+func checkEndpoint(bad func(string, ...any), key, text string) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || !slices.Contains([]string{"tcp", "tls", "ws", "wss"}, u.Scheme) {
+		bad("%s: %q is not a URL such as tls://host:7443 or wss://host:7443/connect", key, text)
+	}
+}
+
 func checkAddr(bad func(string, ...any), key, addr string) {
 	if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
 		bad("%s: %q is not an address such as 127.0.0.1:7443 or :7443", key, addr)
@@ -64,11 +84,16 @@ func checkAddr(bad func(string, ...any), key, addr string) {
 }
 
 func (c *Config) validateAuth(bad func(string, ...any)) {
+	kids, names := make(map[string]bool), make(map[string]bool)
 	for i, k := range c.Auth.Keys {
 		at := fmt.Sprintf("auth.keys[%d]", i)
-		if k.KID == "" {
+		switch {
+		case k.KID == "":
 			bad("%s: no kid", at)
+		case kids[k.KID]:
+			bad("%s: the kid %q is there twice", at, k.KID)
 		}
+		kids[k.KID] = true
 		switch k.Alg {
 		case "HS256":
 			if (k.Secret == "") == (k.SecretFile == "") {
@@ -85,11 +110,18 @@ func (c *Config) validateAuth(bad func(string, ...any)) {
 	scopes := []string{"push", "presence", "tags", "admin", "probe"}
 	for i, k := range c.Auth.APIKeys {
 		at := fmt.Sprintf("auth.api_keys[%d]", i)
-		if k.Name == "" {
+		switch {
+		case k.Name == "":
 			bad("%s: no name", at)
+		case names[k.Name]:
+			bad("%s: the name %q is there twice", at, k.Name)
 		}
+		names[k.Name] = true
 		if (k.Hash == "") == (k.KeyFile == "") {
 			bad("%s: give hash or key_file", at)
+		}
+		if b, err := hex.DecodeString(k.Hash); k.Hash != "" && (err != nil || len(b) != sha256.Size) {
+			bad("%s: hash is not a SHA-256 of %d hexadecimal digits", at, 2*sha256.Size)
 		}
 		for _, sc := range k.Scopes {
 			if !slices.Contains(scopes, sc) {
