@@ -49,9 +49,6 @@ func (s *Server) read(c *conn) {
 	}
 	in, kept := s.rbuf[:n], false
 	if len(c.in) > 0 || c.waits() {
-		if len(c.in) == 0 {
-			c.in = nil
-		}
 		s.keep(c, append(c.in, in...))
 		in, kept = c.in, true
 	} else {
