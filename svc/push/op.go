@@ -19,6 +19,7 @@ type op struct {
 	callback func(*Result, error) // called at the end
 	once     *onceAnswer          // gets the answer
 	trace    *trace
+	lost     []klink.SessionRef // on front ends that are not in view, for the trace
 
 	names   []string   // distinct users to look up
 	devices [][]string // by index of names: the devices meant, nil: all; shorter than names where users are meant whole
@@ -171,7 +172,9 @@ func (o *op) addSession(fes []FrontEnd, user string, ses *crux.Session, refs int
 			FE: ses.Incarnation.FE, User: user, Device: ses.Device, Session: klink.SessionID(ses.Incarnation, ses.Handle),
 			Result: klink.DropGone.String(), At: o.p.Accepted,
 		})
-		o.trace.lost(ref)
+		if o.trace != nil {
+			o.lost = append(o.lost, ref)
+		}
 		return
 	}
 	if p.d.Sessions == nil {
@@ -197,7 +200,8 @@ func (o *op) partOf(fes []FrontEnd, id string) *part {
 // start hands the parts to their front ends. parts does not move any more.
 func (o *op) start() {
 	o.left.Store(int32(len(o.parts)) + 1)
-	o.s.traces.plan(o.trace, o.parts)
+	o.s.traces.plan(o.trace, o.parts, o.lost)
+	o.lost = nil
 	for i := range o.parts {
 		p := &o.parts[i]
 		if err := p.fe.Start(&p.d, p.finish); err != nil {

@@ -206,6 +206,36 @@ func TestUnknownFE(t *testing.T) {
 	}
 }
 
+// A push that is being planned can be looked at.
+func TestTracesWhileFrontEndsAreOutOfView(t *testing.T) {
+	w := newWorld(t, 2)
+	for _, dev := range []string{"a1", "a2", "a3"} {
+		w.login(1, "ann", dev)
+	}
+	svc, err := push.New(push.Config{Store: w.store, Directory: push.Static{w.fes[0]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	ids := make(chan string, 300)
+	wg.Go(func() {
+		defer close(ids)
+		for range cap(ids) {
+			p := message(klink.Target{Users: []string{"ann"}})
+			ids <- p.ID
+			if _, err := svc.Push(t.Context(), p, push.Once{}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for id := range ids {
+		if e, ok, err := svc.Explain(t.Context(), app, id, "ann"); err != nil || ok && len(e.Fates) != 0 && len(e.Fates) != 3 {
+			t.Errorf("%+v, %v, %v", e, ok, err)
+		}
+	}
+	wg.Wait()
+}
+
 func TestUnreached(t *testing.T) {
 	w := newWorld(t, 2)
 	w.login(0, "ann", "a1", "red")

@@ -44,13 +44,6 @@ type tracePart struct {
 	report   klink.Report
 }
 
-// lost notes a session whose front end is not in view. Only the sender of a push that has not been planned yet calls it.
-func (t *trace) lost(ref klink.SessionRef) {
-	if t != nil {
-		t.gone = append(t.gone, ref)
-	}
-}
-
 // part is the latest one of a front end.
 func (t *trace) part(fe string) *tracePart {
 	for i := len(t.parts) - 1; i >= 0; i-- {
@@ -128,8 +121,8 @@ func (r *traceRing) grow(t *trace, n int) {
 	r.trim(0)
 }
 
-// plan notes which front ends a push goes to.
-func (r *traceRing) plan(t *trace, parts []part) {
+// plan notes which front ends a push goes to, and which sessions are on front ends that are not in view.
+func (r *traceRing) plan(t *trace, parts []part, gone []klink.SessionRef) {
 	if t == nil {
 		return
 	}
@@ -138,7 +131,8 @@ func (r *traceRing) plan(t *trace, parts []part) {
 	if t.parts == nil {
 		t.parts = t.one[:0]
 	}
-	n := len(t.gone) * int(unsafe.Sizeof(klink.SessionRef{}))
+	t.gone = append(t.gone[:len(t.gone):len(t.gone)], gone...) // copies of the trace are read without the lock
+	n := refsBytes(gone)
 	for i := range parts {
 		d := &parts[i].d
 		t.parts = append(t.parts, tracePart{fe: parts[i].fe, sessions: d.Sessions, broad: d.All || len(d.Tags) > 0 || d.Expr != ""})

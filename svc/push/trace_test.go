@@ -44,7 +44,7 @@ func TestTraceRing(t *testing.T) {
 			if rnd.IntN(3) == 0 {
 				e := model[rnd.IntN(len(model))]
 				refs := make([]klink.SessionRef, rnd.IntN(100))
-				r.plan(e.trace, []part{{d: klink.Delivery{Sessions: refs}}})
+				r.plan(e.trace, []part{{d: klink.Delivery{Sessions: refs}}}, nil)
 				e.bytes += int(unsafe.Sizeof(tracePart{})) + refsBytes(refs)
 				trim()
 			}
@@ -73,7 +73,7 @@ func TestTraceForgottenGrows(t *testing.T) {
 	r.begin(&klink.Push{ID: "2"})
 	_, before, _ := r.size()
 	parts := []part{{d: klink.Delivery{Sessions: make([]klink.SessionRef, 10)}}}
-	r.plan(old, parts)
+	r.plan(old, parts, make([]klink.SessionRef, 3))
 	r.report(old, parts)
 	r.end(old, &Result{})
 	if _, after, _ := r.size(); after != before {
@@ -88,8 +88,7 @@ func TestTraceOff(t *testing.T) {
 	if tr != nil {
 		t.Fatal("a trace is kept")
 	}
-	tr.lost(klink.SessionRef{})
-	r.plan(tr, nil)
+	r.plan(tr, nil, nil)
 	r.report(tr, nil)
 	r.end(tr, &Result{})
 }
