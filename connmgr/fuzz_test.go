@@ -1,6 +1,7 @@
 package connmgr
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/klinkio/klink"
@@ -27,13 +28,13 @@ func FuzzOnMessage(f *testing.F) {
 	}
 	f.Add(stream, false, false)
 	f.Add(stream, false, true)
-	json := ""
+	var json strings.Builder
 	for _, s := range []string{`{"connect":{"token":"u","device":"d"}}`, `{}`, `{ }`, `{"subscribe":{"id":1,"tags":[{"tag":"a"}]}}`,
 		`{"publish":{"id":1,"tag":"t","json":"{}"}}`, `{"bye":{}}`, `{"what":1}`, `[`} {
-		json += string(rune(len(s))) + s
+		json.WriteString(string(rune(len(s))) + s)
 	}
-	f.Add([]byte(json), true, false)
-	f.Add([]byte(json), true, true)
+	f.Add([]byte(json.String()), true, false)
+	f.Add([]byte(json.String()), true, true)
 	f.Fuzz(func(t *testing.T, in []byte, text, hold bool) {
 		r := newRig(t, 1, Config{QueueBytes: 4 << 10, MaxTags: 8})
 		r.hold = hold

@@ -16,8 +16,8 @@ func TestSessionSize(t *testing.T) {
 		t.Errorf("session is %d bytes, budget 96", n)
 	}
 	typ := reflect.TypeFor[session]()
-	for i := range typ.NumField() {
-		switch f := typ.Field(i); f.Type.Kind() {
+	for field := range typ.Fields() {
+		switch f := field; f.Type.Kind() {
 		case reflect.Pointer, reflect.Slice, reflect.String, reflect.Map, reflect.Interface, reflect.Chan, reflect.Func:
 			t.Errorf("field %s is a %v", f.Name, f.Type.Kind())
 		default:

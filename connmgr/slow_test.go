@@ -71,12 +71,12 @@ func TestPoliciesOfSlowReaders(t *testing.T) {
 			}
 			for i := range tc.rules {
 				want := tc.late[fmt.Sprint(i)]
-				got := ""
+				var got strings.Builder
 				for _, o := range r.m.LateOutcomes(fmt.Sprint(i)) {
-					got += o.Result
+					got.WriteString(o.Result)
 				}
-				if got != want {
-					t.Errorf("push %d: late outcome %q, want %q", i, got, want)
+				if got.String() != want {
+					t.Errorf("push %d: late outcome %q, want %q", i, got.String(), want)
 				}
 			}
 			total := uint64(0)

@@ -92,10 +92,7 @@ func (c *Client) rememberExpiry(cn *conn) {
 
 // expiry is the local time of a time of the server, whose clock said nowMs at the local time at.
 func expiry(expMs, nowMs int64, at time.Time) time.Time {
-	left := expMs - nowMs
-	if left > maxTokenLife.Milliseconds() {
-		left = maxTokenLife.Milliseconds()
-	}
+	left := min(expMs-nowMs, maxTokenLife.Milliseconds())
 	return at.Add(time.Duration(max(0, left)) * time.Millisecond)
 }
 
