@@ -90,6 +90,9 @@ func (v *Verifier) SetKeys(keys []*Key) error {
 	return nil
 }
 
+// Leeway is how far clocks may differ: a token is accepted for so long after its exp.
+func (v *Verifier) Leeway() time.Duration { return v.cfg.Leeway }
+
 // Accepted counts the tokens that were accepted.
 func (v *Verifier) Accepted() uint64 { return v.accepted.Load() }
 

@@ -9,7 +9,7 @@ type Config struct {
 	TLS      TLS      `yaml:"tls"`
 	Sessions Sessions `yaml:"sessions"`
 	Auth     Auth     `yaml:"auth"`
-	Apps     []App    `yaml:"apps" def:"[{name: default}]" doc:"apps whose tokens may log in, each with its device policy: name, devices (all, one_per_user), winner (newest, oldest), max_devices, degraded"`
+	Apps     []App    `yaml:"apps" def:"[{name: default}]" doc:"apps whose tokens may log in, each with its device policy: name, devices (all or one_per_device: every device once; one_per_user), winner (newest, oldest), max_devices, degraded"`
 	Crux     Crux     `yaml:"crux"`
 	API      API      `yaml:"api"`
 	Admin    Admin    `yaml:"admin"`

@@ -145,8 +145,8 @@ func (c *Config) validateApps(bad func(string, ...any)) {
 			bad("%s: %q is there twice", at, a.Name)
 		}
 		seen[a.Name] = true
-		if !slices.Contains([]string{"", "all", "one_per_user"}, a.Devices) {
-			bad("%s: devices %q is not one of all, one_per_user", at, a.Devices)
+		if !slices.Contains([]string{"", "all", "one_per_device", "one_per_user"}, a.Devices) {
+			bad("%s: devices %q is not one of all, one_per_device, one_per_user", at, a.Devices)
 		}
 		if !slices.Contains([]string{"", "newest", "oldest"}, a.Winner) {
 			bad("%s: winner %q is not one of newest, oldest", at, a.Winner)

@@ -21,6 +21,7 @@ type Config struct {
 	FrameBurst          int           // at once: 200
 	PublishPayloadBytes int           // payload of a client's Publish or Request: 32 KiB
 	Endpoints           []string      // told in Connected
+	TokenGrace          time.Duration // how long after its token's exp a session goes on: the leeway with which tokens are accepted
 }
 
 func (c Config) withDefaults() Config {

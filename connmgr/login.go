@@ -51,7 +51,7 @@ func (s *Shard) Admit(h klink.Handle, a *Admission) bool {
 		ss.flags |= flagDegraded
 	}
 	ss.version, ss.attempt = uint64(a.Version), a.Attempt
-	ss.sinceMs, ss.expires, ss.issued = a.LoginMs, clampSec(a.ExpiresSec), clampSec(a.IssuedSec)
+	ss.sinceMs, ss.expires, ss.issued = a.LoginMs, s.tokenEnd(a.ExpiresSec), clampSec(a.IssuedSec)
 	ss.grants = s.grants.put(a.Grants)
 	ss.ids = s.ids.put(a.User, a.Device)
 	ss.heartbeat = s.heartbeat(a.HeartbeatWish)

@@ -1,6 +1,8 @@
 package connmgr
 
 import (
+	"time"
+
 	"github.com/klinkio/klink"
 	"github.com/klinkio/klink/auth"
 	"github.com/klinkio/klink/proto/frame"
@@ -32,9 +34,17 @@ func (s *Shard) Refreshed(h klink.Handle, id uint32, g *auth.Grants, expiresSec,
 	old := ss.grants
 	ss.grants = s.grants.put(g)
 	s.grants.drop(old)
-	ss.expires, ss.issued = clampSec(expiresSec), clampSec(issuedSec)
+	ss.expires, ss.issued = s.tokenEnd(expiresSec), clampSec(issuedSec)
 	s.arm(slot, ss)
 	s.fail(slot, ss, id, klink.OK, "refreshed", "")
+}
+
+// tokenEnd is when a session ends whose token expires at a second; 0: never.
+func (s *Shard) tokenEnd(expiresSec int64) uint32 {
+	if expiresSec == 0 {
+		return 0
+	}
+	return clampSec(expiresSec + int64(s.mgr.cfg.TokenGrace/time.Second))
 }
 
 // RefreshLater answers a Refresh that can't be served now: the session goes on as before.

@@ -47,7 +47,7 @@ func Listen(_ context.Context, cfg Config) (*Node, error) {
 		n.publishing[name] = new(atomic.Int64)
 	}
 	n.inc.Store(&klink.Incarnation{})
-	cfg.Sessions.Endpoints = cfg.Endpoints
+	cfg.Sessions.Endpoints, cfg.Sessions.TokenGrace = cfg.Endpoints, cfg.Verifier.Leeway()
 	n.sessions = connmgr.NewManager(cfg.Sessions, n)
 	cfg.Net.NewHandler = n.sessions.NewHandler
 	if cfg.Net.MaxFrame == 0 {

@@ -161,8 +161,8 @@ export class Klink extends EventTarget {
     }
     if (this.#state === 'closed') return
     const advice = this.#advice
-    const terminal = code >= 4500 && code < 5000 && code !== 4501
-    if (terminal || (code === 4501 && this.#failures > 0)) {
+    const newToken = code === 4501 || code === 4506 // worth one new token and one try
+    if ((code >= 4500 && code < 5000 && !newToken) || (newToken && this.#failures > 0)) {
       this.#end(code, reason)
       return
     }
@@ -173,7 +173,7 @@ export class Klink extends EventTarget {
     this.#state = 'waiting'
     const ms = delayMs + backoff(this.#failures++)
     this.#emit('disconnected', { code, reason, retryInMs: Math.round(ms) })
-    const why = code === 4003 || code === 4501 ? 'expired' : 'reconnect'
+    const why = code === 4003 || code === 4501 || code === 4506 ? 'expired' : 'reconnect'
     this.#timers.retry = setTimeout(() => this.#open(why), ms)
   }
 

@@ -138,6 +138,9 @@ func (s *Service) disconnect(user string, sessions []crux.Session, code klink.Di
 	return n
 }
 
+// maxRevokeAhead is how far in the future a revocation may reach: there is no way to take one back.
+const maxRevokeAhead = 24 * time.Hour
+
 // Revoke makes tokens of a user (of one device, if device is not empty) issued before a time unusable and ends the sessions that logged
 // in before it. It says how many there were. When a session's token was issued is not known: one that logged in later with an old
 // token goes on until its token ends or is refreshed.
@@ -145,6 +148,9 @@ func (s *Service) Revoke(ctx context.Context, app, user, device string, before t
 	k := Kick{User: user, Device: device}
 	if err := checkKick(&k); err != nil {
 		return 0, s.refused(err)
+	}
+	if time.Until(before) > maxRevokeAhead {
+		return 0, s.refused(&FieldError{Field: "before", Err: klink.Errorf(klink.CodeInvalid, "more than a day in the future: it could not be taken back")})
 	}
 	if err := s.store.Revoke(ctx, app, user, device, before); err != nil {
 		return 0, s.refused(storeError(err, "revoke tokens of %s", user))
