@@ -35,6 +35,10 @@ fuzz: ## each fuzz target for FUZZTIME
 test: setup lint fuzz ## everything: lint, short fuzz, then all tests with the race detector
 	go test -race -timeout 15m ./...
 
+.PHONY: results
+results: build ## measures everything (about 15 minutes, the machine should be idle) and writes docs/results.md
+	@tools/results.sh
+
 .PHONY: unit
 unit: ## the tests without set-up, lint, fuzz and race detector
 	go test ./...

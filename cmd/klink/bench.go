@@ -21,8 +21,18 @@ func benchCommand() *cobra.Command {
 			"and the limit of open files at least 20,000.",
 	}
 	c.PersistentFlags().String(benchProfile, "", "folder that gets a CPU profile of each server measured; that costs the server some CPU")
-	c.AddCommand(benchMemory(), benchFanout(), benchLogin(), benchHeartbeat(), benchUnicast(), benchPresence())
+	c.AddCommand(benchMemory(), benchFanout(), benchLogin(), benchHeartbeat(), benchUnicast(), benchPresence(), benchReport())
 	return c
+}
+
+func benchReport() *cobra.Command {
+	return &cobra.Command{
+		Use: "report", Short: "Turn figures into the tables of docs/results.md", Args: cobra.NoArgs,
+		Long: "Reads the JSON lines of benches on standard input and writes Markdown.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return loadtest.WriteReport(cmd.OutOrStdout(), cmd.InOrStdin())
+		},
+	}
 }
 
 // benchWorker is what `klink bench` starts; not for people.
