@@ -57,13 +57,13 @@ func readTLS(r *reading, s *netloop.Stats) {
 
 // sums adds up the counters of all loops.
 type sums struct {
-	sessions, open, blocked                                       int64
-	out, pushed, enqueued, gaps, rounds, batched, deferred, stale uint64
-	logins                                                        [connmgr.NumLoginResults]uint64
-	in                                                            [frame.NumKinds]uint64
-	dropped                                                       [klink.NumDrops]uint64
-	refused                                                       [connmgr.NumLimits]uint64
-	ended                                                         []uint64
+	sessions, open, blocked                                              int64
+	out, pushed, enqueued, gaps, rounds, batched, deferred, hangs, stale uint64
+	logins                                                               [connmgr.NumLoginResults]uint64
+	in                                                                   [frame.NumKinds]uint64
+	dropped                                                              [klink.NumDrops]uint64
+	refused                                                              [connmgr.NumLimits]uint64
+	ended                                                                []uint64
 }
 
 func (t *sums) add(s *connmgr.Stats) {
@@ -77,6 +77,7 @@ func (t *sums) add(s *connmgr.Stats) {
 	t.rounds += s.Rounds.Load()
 	t.batched += s.Batched.Load()
 	t.deferred += s.Deferred.Load()
+	t.hangs += s.Hangs.Load()
 	t.stale += s.Stale.Load()
 	for i := range s.Logins {
 		t.logins[i] += s.Logins[i].Load()
@@ -130,6 +131,7 @@ func readSessions(r *reading, p *Process) {
 	r.count("klink_fe_rounds_total", "Fan-out rounds.", t.rounds)
 	r.count("klink_fe_batched_pushes_total", "Pushes that rode the round of another push.", t.batched)
 	r.count("klink_fe_deferred_rounds_total", "Rounds put off to keep the pace of a large tag.", t.deferred)
+	r.count("klink_fe_hangs_total", "Rounds of event loops that began more than 2 s late: the process was stopped or starved.", t.hangs)
 	for i, n := range t.refused {
 		r.count("klink_fe_limits_total", "Bounds that clients ran into.", n, "limit", connmgr.Limit(i).String())
 	}

@@ -55,7 +55,7 @@ func TestCommandsCanBePasted(t *testing.T) {
 	cached := "/var/gocache/ab/" + strings.Repeat("ab", 32) + "-d/klink"
 	for _, tc := range []struct{ dir, arg0, want string }{
 		{"../..", "/tmp/go-build123/b001/exe/klink", "go run ./cmd/klink"},
-		{"../..", "/root/.cache/go-build/ab/cd-d/klink", "go run ./cmd/klink"},
+		{"../..", "/home/me/.cache/go-build/ab/cd-d/klink", "go run ./cmd/klink"},
 		{"../..", cached, "go run ./cmd/klink"},
 		{".", cached, "go run github.com/klinkio/klink/cmd/klink"},
 		{"../..", "klink", "klink"}, {"../..", "bin/klink", "bin/klink"}, {"../..", "/opt/cd-d/klink", "/opt/cd-d/klink"},
