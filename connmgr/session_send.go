@@ -61,7 +61,9 @@ func (s *Shard) enqueue(slot uint32, ss *session, e queued) klink.Drop {
 			}
 			s.late(slot, ss, old.push, reason)
 		})
-		if !fits {
+		// Behind what is on its way there is always room for one frame: else a payload of more than half of the budget could not be
+		// collapsed to its newest.
+		if !fits && (q.len() > 1 || int(e.bytes) > s.mgr.cfg.QueueBytes) {
 			slow := klink.DropNone
 			if e.push != nil && why == klink.DropNone {
 				q.unpush() // it is reported by the caller, the others as late outcomes

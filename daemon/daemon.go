@@ -84,6 +84,9 @@ func (p *Process) start(ctx context.Context, o *Options) error {
 	if p.store, err = crux.NewEmbedded(crux.EmbeddedConfig{Path: p.cfg.Crux.Path, KeepLastSeen: p.cfg.Crux.KeepLastSeen.Std()}); err != nil {
 		return fmt.Errorf("open the user state: %w", err)
 	}
+	if p.cfg.Crux.Path == "" && p.dev == nil {
+		p.log.Warn("crux.path is empty: revocations and tags set by back ends are in memory only and end with this process")
+	}
 	if p.tokens, err = newTokenKeys(ctx, &p.cfg.Auth, p.dev, p.log); err != nil {
 		return err
 	}

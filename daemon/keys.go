@@ -17,6 +17,8 @@ import (
 // maxKeyFile bounds what is read from a file with a key.
 const maxKeyFile = 64 << 10
 
+var errNoTokenKeys = errors.New("auth.keys and auth.jwks are empty: no device could log in")
+
 // tokenKeys is the keys that check device tokens.
 type tokenKeys struct {
 	verifier *auth.Verifier
@@ -30,7 +32,7 @@ func newTokenKeys(ctx context.Context, c *config.Auth, dev *DevFolder, log *slog
 		return nil, err
 	}
 	if len(keys) == 0 && c.JWKS == "" {
-		return nil, errors.New("auth.keys and auth.jwks are empty: no device could log in")
+		return nil, errNoTokenKeys
 	}
 	v, err := auth.NewVerifier(auth.VerifierConfig{Audience: c.Audience, Leeway: c.Leeway.Std(), MaxTTL: c.MaxTTL.Std()}, keys)
 	if err != nil {

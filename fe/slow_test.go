@@ -428,3 +428,25 @@ func TestPublishesOfAnAppAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// A payload of more than half of the budget still collapses to its newest behind a reader that is stuck.
+func TestLargePayloadsCollapse(t *testing.T) {
+	n := startNode(t, func(c *Config) { c.Sessions.QueueBytes = 64 << 10 })
+	d := stuck(t, n, "alice", "t")
+	fill(t, n, "t", nil)
+	for i := range 20 {
+		r := n.push(t, klink.Target{Tags: []string{"t"}}, fmt.Sprintf("%d %s", i, strings.Repeat("x", 50_000)), func(p *klink.Push) { p.CollapseKey = "k" })
+		if r.Enqueued != 1 {
+			t.Fatalf("push %d: %+v", i, r)
+		}
+	}
+	for {
+		f, err := d.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Kind == frame.ServerPush && strings.HasPrefix(string(f.Push.Body.Data), "19 ") {
+			return
+		}
+	}
+}

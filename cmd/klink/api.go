@@ -38,7 +38,7 @@ func (b *backend) flags(c *cobra.Command) {
 		def = fmt.Sprintf("http://%s:%d", devHost, devAPIPort)
 	}
 	c.Flags().StringVar(&b.base, "api", def, "address of the HTTP API (KLINK_API)")
-	c.Flags().StringVar(&b.key, "api-key", "", "API key (KLINK_API_KEY; default: that of `klink dev`, for an API on this machine)")
+	c.Flags().StringVar(&b.key, "api-key", "", "API key (KLINK_API_KEY; default: that of klink dev, for an API on this machine)")
 	b.flag(c)
 }
 

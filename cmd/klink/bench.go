@@ -15,7 +15,7 @@ const benchProfile = "profile"
 
 func benchCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "bench", Short: "Measure a server on this machine against control programs", GroupID: "server", Args: cobra.NoArgs,
+		Use: "bench", Short: "Measure a server on this machine against control programs", GroupID: "server", Args: cobra.NoArgs, RunE: helpOnly,
 		Long: "Starts a server, its control and thousands of clients as processes of their own on loopback and prints one JSON line a figure on standard\n" +
 			"output and a table on standard error. CPU is that of the server process; bars are on ratios, bytes and counts. The machine should be idle\n" +
 			"and the limit of open files at least 20,000.",

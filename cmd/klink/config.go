@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/klinkio/klink/config"
+	"github.com/klinkio/klink/daemon"
 )
 
 // settings is the configuration as a command line gives it: a file and a flag for every key.
@@ -57,7 +58,7 @@ func (f *keyFlag) Set(s string) error { f.text = s; return nil }
 func (f *keyFlag) Type() string { return f.key.Type }
 
 func configCommand() *cobra.Command {
-	c := &cobra.Command{Use: "config", Short: "Check, print or begin a configuration", GroupID: "server", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "config", Short: "Check, print or begin a configuration", GroupID: "server", Args: cobra.NoArgs, RunE: helpOnly}
 	c.AddCommand(configCheck(), configPrint(), configDefault())
 	return c
 }
@@ -65,14 +66,23 @@ func configCommand() *cobra.Command {
 func configCheck() *cobra.Command {
 	return &cobra.Command{
 		Use: "check FILE", Short: "Say whether a file is a valid configuration", Args: cobra.ExactArgs(1),
-		Long: "Reads FILE alone, without environment and flags. Exits with 1 and names every key that is wrong, with its line.",
+		Long: "Reads FILE alone, without environment and flags. Reads the keys and certificates that it names, too. Exits with 1 and names what is\n" +
+			"wrong; mistakes of the file itself with their line.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := os.ReadFile(args[0])
 			if err != nil {
 				return fmt.Errorf("read configuration: %w", err)
 			}
-			if _, err := config.Parse(args[0], text); err != nil {
+			l, err := config.Parse(args[0], text)
+			if err != nil {
 				return err
+			}
+			missing, err := daemon.Check(&l.Config)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			for _, m := range missing {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s: not enough to serve yet: %s\n", args[0], m)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: ok\n", args[0])
 			return err

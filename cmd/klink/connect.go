@@ -153,7 +153,7 @@ func (f *connectFlags) run(cmd *cobra.Command) error {
 	defer cancel()
 	p := &printer{out: cmd.OutOrStdout(), status: cmd.ErrOrStderr(), json: f.json(), left: f.count, enough: cancel}
 	client, err := sdk.New(sdk.Config{
-		Endpoints: []string{url}, Ordered: true, Token: token, Handler: p, Store: store, Tags: f.subscribe,
+		Endpoints: []string{url}, Ordered: true, Pinned: cmd.Flags().Changed("transport") || strings.Contains(f.addr, "://"), Token: token, Handler: p, Store: store, Tags: f.subscribe,
 		TLS: &tls.Config{RootCAs: roots}, Platform: "cli", AppVersion: versionText(),
 	})
 	if err != nil {

@@ -36,7 +36,7 @@ func kickCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&body.Device, "device", "", "only the session of this device")
-	c.Flags().StringVar(&body.Session, "session", "", "only this session, named as in `klink presence --output json`")
+	c.Flags().StringVar(&body.Session, "session", "", "only this session, named as in klink presence --output json")
 	c.Flags().StringVar(&body.Reason, "reason", "", "told to the client")
 	b.flags(c)
 	return c

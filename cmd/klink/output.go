@@ -69,3 +69,6 @@ func printable(s string) string {
 	}
 	return string(b)
 }
+
+// helpOnly is what a command does that only holds others; with an unknown one behind it, cobra says so before.
+func helpOnly(cmd *cobra.Command, _ []string) error { return cmd.Help() }

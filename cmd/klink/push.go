@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // maxPushFile bounds what is read from --file; the server's own limit is lower and says so.
@@ -59,6 +60,7 @@ type payloadFlags struct {
 	text    bool
 	file    string
 	ttl     time.Duration
+	ttlFlag *pflag.Flag
 }
 
 func pushCommand() *cobra.Command {
@@ -93,6 +95,7 @@ func pushCommand() *cobra.Command {
 	fs.StringVar(&body.CollapseKey, "collapse-key", "", "while queued for a slow reader, keep only the newest of this key")
 	fs.BoolVar(&body.Droppable, "droppable", false, "may be dropped for a slow reader")
 	fs.DurationVar(&f.ttl, "ttl", 0, "drop it when it is still queued after this time")
+	f.ttlFlag = fs.Lookup("ttl")
 	c.MarkFlagsOneRequired("user", "device", "tag", "expr", "all")
 	b.flags(c)
 	return c
@@ -107,7 +110,10 @@ func (f *payloadFlags) fill(body *pushBody, args []string, stdin io.Reader) erro
 		}
 		body.To.Devices = append(body.To.Devices, deviceBody{user, device})
 	}
-	if f.ttl > 0 {
+	if f.ttlFlag.Changed {
+		if f.ttl <= 0 {
+			return usagef("--ttl %v is not above 0", f.ttl)
+		}
 		body.TTL = f.ttl.String()
 	}
 	switch {

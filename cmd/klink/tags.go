@@ -13,7 +13,7 @@ import (
 )
 
 func tagsCommand() *cobra.Command {
-	c := &cobra.Command{Use: "tags", Short: "Show a tag, or change the tags of a user", GroupID: "backend", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "tags", Short: "Show a tag, or change the tags of a user", GroupID: "backend", Args: cobra.NoArgs, RunE: helpOnly}
 	c.AddCommand(tagsShow(), tagsSet())
 	return c
 }

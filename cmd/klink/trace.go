@@ -15,7 +15,7 @@ import (
 )
 
 func traceCommand() *cobra.Command {
-	c := &cobra.Command{Use: "trace", Short: "Say what became of a push", GroupID: "backend", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "trace", Short: "Say what became of a push", GroupID: "backend", Args: cobra.NoArgs, RunE: helpOnly}
 	c.AddCommand(tracePush(), traceList())
 	return c
 }

@@ -97,6 +97,7 @@ func New(cfg Config) (*Client, error) {
 		install: in, wanted: make(map[string]bool), wish: seconds(cfg.Heartbeat), background: cfg.Background,
 		ring: newRing(eps, start), need: TokenConnect,
 	}
+	c.ring.pinned = cfg.Pinned
 	for _, t := range cfg.Tags {
 		c.wanted[t] = true
 	}

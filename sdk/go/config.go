@@ -22,6 +22,7 @@ type Config struct {
 	// tcp://host:port and ws://host:port/connect. They are tried in turn, from a random one on.
 	Endpoints []string
 	Ordered   bool // begin with the first
+	Pinned    bool // never use other endpoints: what servers tell of theirs is passed over
 
 	// Token returns a token for this user. It is called on a goroutine of its own, never twice at once, with a context that ends with the
 	// client, and may take its time. An error is tried again later, unless it wraps [ErrSignedOut].

@@ -66,6 +66,7 @@ type ring struct {
 	at         int        // the current one in all
 	target     *endpoint  // to be tried next, once
 	onTarget   bool       // the last one was the target
+	pinned     bool       // to the configured ones
 	secure     bool       // no configured endpoint is plaintext, so none of a server's may be
 }
 
@@ -109,14 +110,14 @@ func (r *ring) admit(raw string) (endpoint, bool) {
 
 // aim makes raw the next endpoint, if this client can use it.
 func (r *ring) aim(raw string) {
-	if ep, ok := r.admit(raw); ok {
+	if ep, ok := r.admit(raw); ok && !r.pinned {
 		r.target = &ep
 	}
 }
 
 // learn takes the list of a Connected frame, in its order; current is the endpoint in use and is the one to start with again.
 func (r *ring) learn(list []string, current endpoint) {
-	if len(list) == 0 {
+	if len(list) == 0 || r.pinned {
 		return
 	}
 	var all []endpoint
