@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/klinkio/klink/config"
 )
@@ -30,24 +31,33 @@ func (s *Signals) Stop() {
 	signal.Stop(s.hup)
 }
 
+// sameSignal is within which time two of the same signal are one: some senders signal a process and then its group.
+const sameSignal = 500 * time.Millisecond
+
 // Run runs the process until SIGTERM or SIGINT, which drain it; a second one ends the drain at once. SIGHUP reads the configuration again
 // by load.
 func (s *Signals) Run(ctx context.Context, p *Process, load func() (*config.Loaded, error)) error {
 	run, drain := context.WithCancel(ctx)
 	defer drain()
 	done := make(chan error, 1) // Run's result
+	var first time.Time
+	var firstSig os.Signal
 	go func() { done <- p.Run(run) }()
 	for {
 		select {
 		case err := <-done:
 			return err
 		case sig := <-s.end:
+			if sig == firstSig && time.Since(first) < sameSignal {
+				continue
+			}
 			if run.Err() != nil {
 				p.log.Warn("second signal, ending at once", "signal", sig.String())
 				p.Kill()
 				continue
 			}
 			p.log.Info("signal, draining; a second one ends at once", "signal", sig.String())
+			first, firstSig = time.Now(), sig
 			drain()
 		case <-s.hup:
 			if run.Err() != nil {
@@ -78,7 +88,11 @@ func (p *Process) reload(load func() (*config.Loaded, error)) {
 	if err != nil {
 		p.log.Error("a part of the configuration was not reloaded", "err", err)
 	}
-	p.log.Info("configuration reloaded", "taken", taken)
+	msg := "configuration reloaded; certificates and keys were read again"
+	if err != nil {
+		msg = "configuration reloaded in part"
+	}
+	p.log.Info(msg, "taken", append([]string{}, taken...))
 	if len(restart) > 0 {
 		p.log.Warn("these changes need a restart", "keys", restart)
 	}

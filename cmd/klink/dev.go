@@ -33,6 +33,7 @@ type devFlags struct {
 	port, apiPort int
 	host          string
 	insecure      bool
+	given         func(flag string) bool // nil: none
 }
 
 func devCommand() *cobra.Command {
@@ -42,7 +43,10 @@ func devCommand() *cobra.Command {
 		Use: "dev", Short: "Run everything in one process, for trying out", GroupID: "server", Args: cobra.NoArgs,
 		Long: "Runs front end, push, presence, store, HTTP API and demo page in one process, with a certificate made for this machine, the API key `dev`,\n" +
 			"and a token key that the other commands know. Nothing has to be configured. All flags of `klink serve` work here, too.",
-		RunE: func(cmd *cobra.Command, _ []string) error { return runDev(cmd, &s, &f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.given = cmd.Flags().Changed
+			return runDev(cmd, &s, &f)
+		},
 	}
 	c.Flags().IntVar(&f.port, "port", devPort, "port for devices, 0: a free one")
 	c.Flags().IntVar(&f.apiPort, "api-port", devAPIPort, "port of the HTTP API and the demo page, 0: a free one")
@@ -88,13 +92,13 @@ func runDev(cmd *cobra.Command, s *settings, f *devFlags) error {
 func (f *devFlags) apply(l *config.Loaded) {
 	unset := func(path string) bool { return l.Sources[path] == config.FromDefault }
 	c := &l.Config
-	if unset("fe.listen") {
+	if unset("fe.listen") || f.gave("port") || f.gave("listen-host") {
 		c.FE.Listen = []string{net.JoinHostPort(f.host, strconv.Itoa(f.port))}
 	}
-	if unset("fe.insecure") {
+	if unset("fe.insecure") || f.gave("insecure") {
 		c.FE.Insecure = f.insecure || f.loopback()
 	}
-	if unset("api.listen") {
+	if unset("api.listen") || f.gave("api-port") {
 		c.API.Listen = net.JoinHostPort(devHost, strconv.Itoa(f.apiPort))
 	}
 	if unset("admin.listen") {
@@ -110,6 +114,9 @@ func (f *devFlags) apply(l *config.Loaded) {
 		c.Drain.Timeout = config.Duration(5 * time.Second)
 	}
 }
+
+// gave reports whether the flag stands on the command line: then it wins over a file.
+func (f *devFlags) gave(flag string) bool { return f.given != nil && f.given(flag) }
 
 func (f *devFlags) loopback() bool {
 	ip := net.ParseIP(f.host)

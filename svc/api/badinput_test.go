@@ -79,7 +79,7 @@ func TestBadInput(t *testing.T) {
 		{"/v1/push", `{"to":{"expr":"a && (b"},"data":1}`, 400, "invalid", "to.expr: ", "$.to.expr"},
 		{"/v1/push", `{"to":{"expr":"!a"},"data":1}`, 400, "invalid", "to.expr: it fits sessions that carry none of its tags", "$.to.expr"},
 		{"/v1/push", `{"to":{"all":true},"data":1,"collapse_key":"` + long + `"}`, 400, "invalid", "collapse_key: collapse key is 129 bytes long", "$.collapse_key"},
-		{"/v1/push", `{"to":{"all":true},"text":"` + strings.Repeat("x", push.MaxPayload+1) + `"}`, 413, "too_large", "data: the payload is 63489 bytes long, limit 63488", "$.data"},
+		{"/v1/push", `{"to":{"all":true},"text":"` + strings.Repeat("x", push.MaxPayload+1) + `"}`, 413, "too_large", "text: the payload is 63489 bytes long, limit 63488", "$.text"},
 		{"/v1/push", `{"to":{"tags":["` + strings.Repeat(`x","`, push.MaxNames) + `x"]},"data":1}`, 422, "limit_exceeded", "to.tags: more than 1000 tags", "$.to.tags"},
 		{"/v1/push", `{"to":{"devices":[` + strings.Repeat(`{},`, push.MaxNames) + `{}]},"data":1}`, 422, "limit_exceeded", "to.devices: more than 1000 devices", "$.to.devices"},
 		{"/v1/push/batch", `{"items":[` + strings.Repeat(`{"to":{"all":true},"data":1},`, push.MaxBatch) + `{}]}`, 422, "limit_exceeded", "items: more than 1000 items", "$.items"},

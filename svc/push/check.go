@@ -53,7 +53,7 @@ func (s *Service) Check(p *klink.Push) error {
 	}
 	switch {
 	case len(p.Payload.Data) > MaxPayload:
-		return badField(klink.CodeTooLarge, "data", "the payload is %d bytes long, limit %d", len(p.Payload.Data), MaxPayload)
+		return badField(klink.CodeTooLarge, payloadField(p.Payload.Kind), "the payload is %d bytes long, limit %d", len(p.Payload.Data), MaxPayload)
 	case p.CollapseKey != "":
 		if err := klink.CheckID("collapse key", p.CollapseKey, MaxCollapseKey); err != nil {
 			return badField(klink.CodeInvalid, "collapse_key", "%w", err)
@@ -151,4 +151,9 @@ func (c *exprCache) check(s string) (covered bool, err error) {
 	}
 	c.m[s] = covered
 	return covered, nil
+}
+
+// payloadField is the payload's field in the HTTP API.
+func payloadField(k klink.DataKind) string {
+	return [...]string{klink.DataBinary: "data_base64", klink.DataText: "text", klink.DataJSON: "data"}[k]
 }
