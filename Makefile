@@ -5,7 +5,7 @@ SHELL := /bin/bash
 
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -X main.version=$(VERSION)
-FUZZTIME ?= 5s
+FUZZTIME ?= 3s
 
 .PHONY: help
 help: ## this list
