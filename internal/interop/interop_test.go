@@ -138,3 +138,12 @@ func TestDemoPageInChromium(t *testing.T) {
 	}
 	node(t, "page.mjs", args...)
 }
+
+func TestChromiumOverTLS(t *testing.T) {
+	for _, engine := range []string{"loop", "stdlib"} {
+		t.Run(engine, func(t *testing.T) {
+			p := start(t, "127.0.0.1", map[string]string{"tls.engine": engine})
+			node(t, "pagewss.mjs", p.api+"/", p.urls["wss"], p.token)
+		})
+	}
+}
