@@ -201,9 +201,8 @@ func (s *Server) handOver(c *conn, in []byte) {
 	prefix := append([]byte(nil), in...)
 	_ = s.ctl(unix.EPOLL_CTL_DEL, int(c.fd), 0)
 	s.forget(c)
-	if s.fallback.put(c.fd, prefix) {
-		s.stats.handed.Add(1)
-	} else {
+	s.stats.handed.Add(1) // before net/http can answer: who has its answer finds it counted
+	if !s.fallback.put(c.fd, prefix) {
 		s.stats.lost.Add(1)
 	}
 }

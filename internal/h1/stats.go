@@ -17,7 +17,7 @@ type Stats struct {
 	Served       uint64 // requests that the handler took
 	Handed       uint64 // connections given to net/http
 	Crowded      uint64 // of these, because too much partial input was held
-	Lost         uint64 // connections closed because they could not be given to net/http: no descriptors
+	Lost         uint64 // of the handed: closed because there was no descriptor for net/http
 	Idle         uint64 // closed by Config.IdleTimeout
 	Late         uint64 // closed by Config.ReadTimeout
 	Slow         uint64 // closed by Config.BusyTimeout
