@@ -89,7 +89,7 @@ func (r *reader) escape(b []byte) []byte {
 	return append(b, c)
 }
 
-// unicode decodes \uXXXX, and a pair of them for what lies beyond 16 bits.
+// unicode decodes a \u escape of four digits, and a pair of them for what lies beyond 16 bits.
 func (r *reader) unicode(b []byte) []byte {
 	c, ok := hex4(r.buf[r.pos+1:])
 	if !ok {
