@@ -3,6 +3,7 @@ package sdk
 import (
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 
 	"github.com/klinkio/klink"
@@ -43,6 +44,8 @@ func parseEndpoint(raw string) (endpoint, error) {
 	switch {
 	case u.Hostname() == "" || port == "":
 		return endpoint{}, fmt.Errorf("endpoint %q: host and port are needed", raw)
+	case !isHost(u.Hostname()):
+		return endpoint{}, fmt.Errorf("endpoint %q: the host is neither a name in ASCII nor an IP address without zone", raw)
 	case u.User != nil || u.Fragment != "" || u.Opaque != "":
 		return endpoint{}, fmt.Errorf("endpoint %q: only scheme, host, port and path", raw)
 	case !ws && (u.Path != "" && u.Path != "/" || u.RawQuery != ""):
@@ -57,6 +60,21 @@ func parseEndpoint(raw string) (endpoint, error) {
 		ep.url += u.RequestURI()
 	}
 	return ep, nil
+}
+
+// isHost reports whether h can be dialled and stands in a URL as it is.
+func isHost(h string) bool {
+	if a, err := netip.ParseAddr(h); err == nil {
+		return a.Zone() == ""
+	}
+	for i := range len(h) {
+		switch c := h[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // ring is the endpoints to try: a target once, else those of the server and those of the configuration in turn.

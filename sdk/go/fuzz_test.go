@@ -10,7 +10,7 @@ import (
 
 // An endpoint that is accepted means the same when it is parsed again: it is kept and compared by its URL.
 func FuzzParseEndpoint(f *testing.F) {
-	for _, s := range []string{"tls://h:1", "wss://h/connect?x=1", "tcp://[::1]:7443", "ws://h", "quic://h:1", "tls://h:1#x", "wss://h:1/%zz"} {
+	for _, s := range []string{"tls://h:1", "wss://h/connect?x=1", "tcp://[::1]:7443", "ws://h", "quic://h:1", "tls://h:1#x", "tCp://::0", "tls://[fe80::1%25eth0]:1", "tls://a%3Ab:1", "wss://h:1/%zz"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
